@@ -1,0 +1,110 @@
+"""Every refusal of the service, as one tree; each becomes one RFC 9457 problem (see `app.routes.problems`)."""
+
+from typing import ClassVar
+
+__all__ = [
+    "AppError",
+    "BudgetRefusedError",
+    "ConflictError",
+    "ForbiddenError",
+    "IdempotencyError",
+    "InsufficientFundsError",
+    "IntegrityError",
+    "InvalidQueryError",
+    "InvalidRequestError",
+    "NotEntitledError",
+    "NotFoundError",
+    "QuoteExpiredError",
+    "StoreUnavailableError",
+    "UnauthorizedError",
+]
+
+
+class AppError(Exception):
+    """Root: `status` and `kind` are the problem's; `fields` are its extension members. No secret, row or answer."""
+
+    status: ClassVar[int] = 500
+    kind: ClassVar[str] = "internal"
+    title: ClassVar[str] = "The request could not be completed"
+
+    def __init__(self, detail: str, **fields: object) -> None:
+        self.detail, self.fields = detail, fields
+        super().__init__(detail)
+
+
+class InvalidRequestError(AppError):
+    """The request breaks a documented rule: what, the rule, what came."""
+
+    status, kind, title = 400, "invalid-request", "The request is not valid"
+
+
+class InvalidQueryError(InvalidRequestError):
+    """A query (or its bounds) is outside the model, or its sensitivity cannot be derived."""
+
+    kind, title = "invalid-query", "The query is not valid"
+
+
+class UnauthorizedError(AppError):
+    """No valid API key came with the request."""
+
+    status, kind, title = 401, "unauthorized", "A valid API key is required"
+
+
+class InsufficientFundsError(AppError):
+    """The account does not hold the price."""
+
+    status, kind, title = 402, "insufficient-funds", "The account does not hold the price"
+
+
+class ForbiddenError(AppError):
+    """The role, or its tier ceiling, does not allow this."""
+
+    status, kind, title = 403, "forbidden", "The role does not allow this"
+
+
+class NotEntitledError(AppError):
+    """The caller holds no tier that gives this answer."""
+
+    status, kind, title = 403, "not-entitled", "No tier that gives this answer is held"
+
+
+class NotFoundError(AppError):
+    """There is no such thing, or not for the caller."""
+
+    status, kind, title = 404, "not-found", "There is no such resource"
+
+
+class ConflictError(AppError):
+    """The state of the market does not admit this."""
+
+    status, kind, title = 409, "conflict", "The state of the market does not admit this"
+
+
+class QuoteExpiredError(ConflictError):
+    """The quote's time is over, or price, credit or book changed since."""
+
+    kind, title = "quote-expired", "The quote no longer holds"
+
+
+class BudgetRefusedError(ConflictError):
+    """The dataset's privacy filter refuses the charge: requested, remaining, and what would fit."""
+
+    kind, title = "budget-refused", "The privacy budget does not admit this tier"
+
+
+class IdempotencyError(AppError):
+    """An Idempotency-Key came back with another request."""
+
+    status, kind, title = 422, "idempotency-key-reused", "The idempotency key belongs to another request"
+
+
+class IntegrityError(AppError):
+    """Stored state does not match its commitment: nothing is answered until an operator has looked."""
+
+    status, kind, title = 500, "integrity", "Stored state failed its integrity check"
+
+
+class StoreUnavailableError(AppError):
+    """A part of the state cannot be reached, so nothing is decided."""
+
+    status, kind, title = 503, "unavailable", "A store cannot be reached"
