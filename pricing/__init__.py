@@ -1,0 +1,1 @@
+"""What a tier costs: pure functions from chains and books to quotes."""
