@@ -1,1 +1,1 @@
-"""What a tier costs: pure functions from chains and books to quotes."""
+"""What a data market charges, reserves, checks and pays out: pure functions over integers, no I/O and no clock."""

@@ -1,0 +1,201 @@
+"""Quotes: what one buyer pays for one tier now, given what they hold, and never more than once for the same thing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+
+from pricing.book import PriceBook, TierPrice
+from pricing.errors import (
+    ChangedQuoteError,
+    CurrencyMismatchError,
+    ExpiredQuoteError,
+    InvalidPriceError,
+    NoTierWithinError,
+    UnknownTierError,
+)
+from pricing.money import check_minor
+
+__all__ = ["NOTHING_HELD", "Basket", "Holding", "Quote", "cheapest_within", "confirm", "quote"]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a buyer has on one chain: the best rank held (None: no tier) and payments less credit notes.
+
+    `rank` is the place in the *current* book, so it is derived afresh from the laws held; a holder of a tier below
+    every listed one passes a rank beyond the book's last.
+
+    Raises:     InvalidPriceError: a rank below 1, or a negative, fractional or huge amount.
+    Example:
+                >>> Holding(rank=2, net_paid=1200).net_paid
+                1200
+    """
+
+    rank: int | None = None
+    net_paid: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rank is not None and (isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1):
+            raise InvalidPriceError("rank", "None or an integer ≥ 1 (1 = most accurate)", self.rank)
+        check_minor("net_paid", self.net_paid)
+
+
+NOTHING_HELD = Holding()
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """An offer for one tier, in minor units: amount = max(list_price − credit, reserve).
+
+    `credit` is what is deducted (never more than the list price); `reserve` is the least the sale must bring for the
+    budget it uses. An owned or derivable tier has the whole list price as credit, no reserve, amount 0.
+
+    Example:
+                >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000), TierPrice("tsg:1/2", 1200)))
+                >>> offer = quote(book, "tsg:1", Holding(rank=2, net_paid=1200))
+                >>> offer.list_price, offer.credit, offer.amount
+                (3000, 1200, 1800)
+    """
+
+    amount: int
+    list_price: int
+    credit: int
+    reserve: int
+    currency: str
+    book_version: int
+    rank: int
+    chain_id: str
+    law: str
+
+    @property
+    def top_up(self) -> int:
+        """What the reserve adds to the list price after credit: the lines list − credit + top-up are the amount."""
+        return self.amount - (self.list_price - self.credit)
+
+
+def quote(book: PriceBook, law: str, holding: Holding = NOTHING_HELD, *, reserve: int = 0) -> Quote:
+    """Return what the holder pays for `law` now.
+
+    Guarantee:  an owned or lower tier costs 0; amounts never fall with accuracy if the reserve does not; with an
+                unchanged book and no reserve every path of upgrades costs, in all, the last tier's list price; a price
+                cut below what was paid gives 0, never a refund.
+    Args:       book: the chain's current book. law: a law it lists. holding: what the buyer has on this chain.
+                reserve: least amount for the budget this sale would use (0 where it uses none).
+    Raises:     UnknownTierError: the book does not list `law`. InvalidPriceError: a bad reserve.
+    Example:
+                >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000), TierPrice("tsg:1/2", 1200)))
+                >>> [quote(book, "tsg:1/2", held).amount for held in (Holding(), Holding(rank=1, net_paid=3000))]
+                [1200, 0]
+    """
+    rank = book.rank_of(law)
+    list_price = book.tiers[rank - 1].price
+    check_minor("reserve", reserve)
+    if holding.rank is not None and holding.rank <= rank:
+        credit, reserve = list_price, 0
+    else:
+        credit = min(holding.net_paid, list_price)
+    return Quote(
+        amount=max(list_price - credit, reserve),
+        list_price=list_price,
+        credit=credit,
+        reserve=reserve,
+        currency=book.currency,
+        book_version=book.version,
+        rank=rank,
+        chain_id=book.chain_id,
+        law=law,
+    )
+
+
+def confirm(offered: Quote, book: PriceBook, holding: Holding, *, reserve: int = 0, now: int, expires_at: int) -> Quote:
+    """Return `offered` if an order may still cite it: in time, and exactly what would be quoted now.
+
+    Args:       offered: the stored quote. book, holding, reserve: as of now. now, expires_at: seconds, one clock.
+    Raises:     ExpiredQuoteError: `now` is not before `expires_at`. ChangedQuoteError: any field differs.
+                UnknownTierError: the tier is of another chain, or no longer listed.
+    Example:
+                >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000),))
+                >>> confirm(quote(book, "tsg:1"), book, Holding(), now=10, expires_at=900).amount
+                3000
+    """
+    if not now < expires_at:
+        raise ExpiredQuoteError(expires_at, now)
+    if offered.chain_id != book.chain_id:
+        raise UnknownTierError(book.chain_id, offered.law)
+    current = quote(book, offered.law, holding, reserve=reserve)
+    for field in fields(Quote):
+        then, today = getattr(offered, field.name), getattr(current, field.name)
+        if then != today:
+            raise ChangedQuoteError(field.name, then, today)
+    return offered
+
+
+def cheapest_within(book: PriceBook, half_widths: Mapping[str, int | Fraction], asked: int | Fraction) -> TierPrice:
+    """Return the cheapest tier whose error bar is at most the asked one.
+
+    Prices never rise along the ranks, so it is the least accurate tier that suffices: of two at one price, the one that
+    uses less budget and therefore has the smaller reserve.
+
+    Args:       half_widths: exact half-width of the bar of every listed law (others are ignored). asked: the widest
+                bar the buyer accepts, ≥ 0, in the same unit and at the same level.
+    Raises:     NoTierWithinError: even the most accurate tier's bar is wider. UnknownTierError: a law without a bar.
+                InvalidPriceError: a float, a bool or a negative number.
+    Example:
+                >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000), TierPrice("tsg:1/2", 1200)))
+                >>> cheapest_within(book, {"tsg:1": 3, "tsg:1/2": 6}, 50).law
+                'tsg:1/2'
+    """
+    _check_exact("accuracy", asked)
+    for tier in book.tiers:
+        if tier.law not in half_widths:
+            raise UnknownTierError(book.chain_id, f"no half-width for {tier.law}")
+        _check_exact("half-width", half_widths[tier.law])
+    for tier in reversed(book.tiers):
+        if half_widths[tier.law] <= asked:
+            return tier
+    raise NoTierWithinError(asked, min(half_widths[tier.law] for tier in book.tiers))
+
+
+@dataclass(frozen=True, slots=True)
+class Basket:
+    """Quotes bought together, one a chain: an average is a sum and a count, and both parts are shown.
+
+    Raises:     CurrencyMismatchError: two currencies. InvalidPriceError: no part, or one chain twice.
+    Example:
+                >>> prices = {"sum": 700, "count": 300}
+                >>> books = [PriceBook(part, 1, "EUR", (TierPrice("tsg:1", prices[part]),)) for part in prices]
+                >>> Basket.of([quote(book, "tsg:1") for book in books]).amount
+                1000
+    """
+
+    parts: tuple[Quote, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InvalidPriceError("basket", "at least one quote", self.parts)
+        for part in self.parts:
+            if part.currency != self.parts[0].currency:
+                raise CurrencyMismatchError(self.parts[0].currency, part.currency)
+        if len({part.chain_id for part in self.parts}) < len(self.parts):
+            raise InvalidPriceError("basket", "each chain once", [part.chain_id for part in self.parts])
+        check_minor("basket", self.amount)
+
+    @classmethod
+    def of(cls, parts: Sequence[Quote]) -> "Basket":
+        """Return the basket of `parts`; raises as the constructor."""
+        return cls(tuple(parts))
+
+    @property
+    def amount(self) -> int:
+        """What the parts cost together: exactly the sum of what is shown."""
+        return sum(part.amount for part in self.parts)
+
+    @property
+    def currency(self) -> str:
+        """The one currency of every part."""
+        return self.parts[0].currency
+
+
+def _check_exact(name: str, value: int | Fraction) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:
+        raise InvalidPriceError(name, "an integer or Fraction ≥ 0", value)
