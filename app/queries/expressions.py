@@ -14,11 +14,13 @@ __all__ = [
     "all_of",
     "canonical_field",
     "condition_expression",
+    "is_known",
     "literal",
     "number",
     "row_steps",
     "sha256_of",
     "value_of",
+    "within",
 ]
 
 SQL_TYPES: dict[ColumnType, str] = {
@@ -59,14 +61,25 @@ def condition_expression(condition: Condition) -> exp.Expression:
         case Junction(operator="and", operands=operands):
             return all_of([condition_expression(operand) for operand in operands])
         case Junction(operands=operands):
-            return exp.or_(*(condition_expression(operand) for operand in operands))
+            return exp.or_(*(condition_expression(operand) for operand in operands), copy=False)
         case Atom():
             return _atom(condition)
 
 
 def all_of(conditions: Sequence[exp.Expression]) -> exp.Expression:
     """Return the conjunction of one or more conditions."""
-    return exp.and_(*conditions)
+    return exp.and_(*conditions, copy=False)
+
+
+def is_known(value: exp.Expression) -> exp.Expression:
+    """Return whether the value is not null."""
+    return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
+
+
+def within(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
+    """Return a value, which is not null, cut to [low, high]."""
+    below = exp.Least(this=value, expressions=[high], ignore_nulls=True)
+    return exp.Greatest(this=below, expressions=[low], ignore_nulls=True)
 
 
 def row_steps(measure: SumSteps) -> exp.Expression:
@@ -103,14 +116,14 @@ def _atom(atom: Atom) -> exp.Expression:
         case "is null":
             return exp.Is(this=value, expression=exp.Null())
         case "is not null":
-            return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
+            return is_known(value)
         case operator:
             return _COMPARISONS[operator](this=value, expression=values[0])
 
 
 def _real_steps(value: exp.Expression, exponent: int) -> exp.Expression:
     limit = repr(math.ldexp(1.0, exponent) * STEPS_LIMIT)
-    cut = _between(value, _real(f"-{limit}"), _real(limit))
+    cut = within(value, _real(f"-{limit}"), _real(limit))
     steps = cut if exponent == 0 else _times(cut, _real(repr(math.ldexp(1.0, -exponent))))
     floor = exp.Floor(this=steps)
     upper_half = exp.GTE(this=exp.Sub(this=steps.copy(), expression=floor.copy()), expression=_real("0.5"))
@@ -120,7 +133,7 @@ def _real_steps(value: exp.Expression, exponent: int) -> exp.Expression:
 def _integer_steps(value: exp.Expression, exponent: int) -> exp.Expression:
     if exponent <= 0:
         limit = STEPS_LIMIT >> -exponent
-        cut = _between(value, number(-limit), number(limit))
+        cut = within(value, number(-limit), number(limit))
         return cut if exponent == 0 else _times(cut, _big(1 << -exponent))
     grain = _big(1 << exponent)
     remainder = exp.Mod(this=value, expression=grain)
@@ -128,11 +141,6 @@ def _integer_steps(value: exp.Expression, exponent: int) -> exp.Expression:
     whole = exp.IntDiv(this=exp.paren(exp.Sub(this=value.copy(), expression=exp.paren(remainder))), expression=grain)
     upper_half = exp.GTE(this=exp.paren(remainder.copy()), expression=_big(1 << (exponent - 1)))
     return exp.Add(this=exp.paren(whole), expression=_bit(upper_half, number(1), number(0)))
-
-
-def _between(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
-    below = exp.Least(this=value, expressions=[high], ignore_nulls=True)
-    return exp.Greatest(this=below, expressions=[low], ignore_nulls=True)
 
 
 def _bit(condition: exp.Expression, one: exp.Expression, zero: exp.Expression) -> exp.Expression:
@@ -150,7 +158,7 @@ def _field_text(column: ColumnRef, value: exp.Expression) -> exp.Expression:
             return value
         case "boolean":
             whole = _bit(value, number(1), number(0))
-            return exp.Case(ifs=[exp.If(this=_known(value.copy()), true=exp.cast(whole, "TEXT"))])
+            return exp.Case(ifs=[exp.If(this=is_known(value.copy()), true=exp.cast(whole, "TEXT"))])
         case "date":
             return exp.cast(exp.paren(exp.Sub(this=value, expression=epoch)), "TEXT")
         case "timestamp":
@@ -174,10 +182,6 @@ def _joined(parts: Sequence[exp.Expression]) -> exp.Expression:
     for part in parts[1:]:
         joined = exp.DPipe(this=joined, expression=part)
     return joined
-
-
-def _known(value: exp.Expression) -> exp.Expression:
-    return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
 
 
 def _real(text: str) -> exp.Expression:
