@@ -81,12 +81,13 @@ class RedisCache:
         try:
             value = await self._redis.get(name)
         except (RedisError, OSError):
-            return self._fell_asleep()
-        if value is None:
+            self._fell_asleep()
+            return None
+        if not isinstance(value, bytes):
             return None
         mac, body = value[:_MAC_BYTES], value[_MAC_BYTES:]
         if hmac.compare_digest(mac, self._keyring.mac(name, body)):
-            return bytes(body)
+            return body
         _log.warning("cache value refused", key=name)
         return None
 

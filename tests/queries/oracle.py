@@ -91,7 +91,7 @@ def literal(value, kind):
     return value
 
 
-def truth(where, cells, types):  # noqa: PLR0911 - one return a kind of node
+def truth(where, cells, types):
     """TRUE, FALSE or unknown (None), by the tables of three-valued logic."""
     match where:
         case And(operands=operands):
