@@ -15,6 +15,7 @@ from app import __version__
 from app.auth.guard import authorise
 from app.clock import Clock, utc_now
 from app.market import Market
+from app.pages import storefront
 from app.routes import accounts, catalog, health, log, trade
 from app.routes.problems import BODY_LIMIT, check_body, problems_plugin
 from app.settings import Settings
@@ -44,6 +45,8 @@ HANDLERS = [
     log.export,
     health.live,
     health.ready,
+    storefront.storefront,
+    storefront.stylesheet,
 ]
 
 
