@@ -138,6 +138,7 @@ class ProductView(msgspec.Struct, frozen=True, kw_only=True):
     """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order."""
 
     product: str
+    leaf_index: int
     dataset: str
     dataset_title: str
     dataset_notice: str

@@ -100,6 +100,7 @@ def publish(connection: Connection, keyring: Keyring, dataset: DatasetRow, plann
     ranks = _ranks(connection, planned.chain)
     product = new_id("prod")
     new = planned.new
+    (logged,) = append(connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, ranks)])
     connection.execute(
         products.insert().values(
             id=product,
@@ -113,12 +114,12 @@ def publish(connection: Connection, keyring: Keyring, dataset: DatasetRow, plann
             derivation_json=msgspec.json.encode(planned.derivation.sentences).decode(),
             order_json=msgspec.json.encode(planned.order).decode(),
             state=LIVE,
+            leaf_index=logged.index,
             created_at=at,
         )
     )
     laws = [tier.law.identity for tier in planned.plan.tiers]
     connection.execute(offers.insert(), [{"product_id": product, "law": law} for law in laws])
-    append(connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, ranks)])
     return product
 
 

@@ -18,9 +18,10 @@ from tiers.budget import decimal_text
 __all__ = ["dataset_view", "list_products", "product_view"]
 
 
-def list_products(connection: Connection, *, after: str, count: int) -> list[ProductView]:
-    """Return up to `count` live products in order of their ids, from the one after `after`."""
-    wanted = _listing().where(products.c.state == "live", products.c.id > after).order_by(products.c.id).limit(count)
+def list_products(connection: Connection, *, after: int, count: int) -> list[ProductView]:
+    """Return up to `count` live products in the order of their publication, from the one after leaf `after`."""
+    newer = _listing().where(products.c.state == "live", products.c.leaf_index > after)
+    wanted = newer.order_by(products.c.leaf_index).limit(count)
     return [_product(connection, row) for row in connection.execute(wanted)]
 
 
@@ -80,6 +81,7 @@ def _product(connection: Connection, row: Row[Any]) -> ProductView:
     order = msgspec.json.decode(row.order_json, type=list[int])
     return ProductView(
         product=row.id,
+        leaf_index=row.leaf_index,
         dataset=row.dataset_id,
         dataset_title=row.dataset_title,
         dataset_notice=row.dataset_notice,

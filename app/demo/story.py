@@ -132,8 +132,8 @@ def _audit(audit: dict[str, Any], public_key: str) -> Text:
     text = Text.assemble((f"{audit['verdict']}: ", "bold green" if good else "bold red"))
     text.append(
         f"{audit['leaves']} leaves, {audit['chains']} chains, {audit['sales']} sales; {audit['opened']} answers "
-        f"opened, {audit['replayed']} draws replayed bit for bit, {len(audit['not_replayable'])} not replayable (truth draws, "
-        f"or a parent that is not issued).\n"
+        f"opened, {audit['replayed']} draws replayed bit for bit, {len(audit['not_replayable'])} not replayable "
+        f"(truth draws, or a parent that is not issued).\n"
     )
     for finding in audit["findings"]:
         text.append(f"  {finding['check']} {finding['rule']} at {finding['where']}\n", "red")

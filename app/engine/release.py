@@ -11,7 +11,7 @@ from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier
 from app.errors import IntegrityError
 from app.keyring import Keyring
-from app.log.journal import append, current_head
+from app.log.journal import append
 from app.log.leaves import DrawLeaf
 from app.store.schema import draws
 from tiers.canonical import canonical_bytes
@@ -77,12 +77,11 @@ class ReleaseEngine:
             raise IntegrityError("draws: expected those of an undrawn chain, top-down, got others")
         by_law = {draw.spec.law.identity: draw for draw in computed}
         makers = [partial(_leaf, draw=draw, place=place, by_law=by_law, at=at) for place, draw in enumerate(computed)]
-        first = _next_index(connection)
+        logged = append(connection, self._keyring, at, makers)
         connection.execute(
             draws.insert(),
-            [_row(chain, draw, place, first + place) for place, draw in enumerate(computed)],
+            [_row(chain, draw, place, logged[place].index) for place, draw in enumerate(computed)],
         )
-        append(connection, self._keyring, at, makers)
         return by_law
 
     def unseal(self, chain: ChainState, tier: Tier, sealed: bytes, committed: str) -> Unsealed:
@@ -122,11 +121,6 @@ def _context(chain: str, law: str) -> str:
 def _planned(tier: Tier) -> PlannedTier:
     law = tier.document
     return PlannedTier(tier.rank, law, law.epsilon(), tier.level_nano, int(tier.half_width), law.noise.variance(), None)
-
-
-def _next_index(connection: Connection) -> int:
-    head = current_head(connection)
-    return head.size if head else 0
 
 
 def _row(chain: ChainState, draw: ComputedDraw, place: int, leaf_index: int) -> dict[str, object]:

@@ -26,7 +26,7 @@ from app.keyring import Keyring
 from app.ledger.budget import charge, charge_of
 from app.ledger.money import net_paid, post
 from app.log.heads import sign_document
-from app.log.journal import append, current_head
+from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.settings import Settings
 from app.store.schema import entitlements, orders, quotes
@@ -176,7 +176,7 @@ class Desk:
                 amount_minor=offered.amount,
                 charge_nano=due,
                 receipt_json=receipt.decode(),
-                leaf_index=leaf[0],
+                leaf_index=leaf.index,
                 created_at=at,
             )
         )
@@ -236,7 +236,7 @@ class Desk:
         due: int,
         licence: str,
         at: str,
-    ) -> tuple[int, bytes]:
+    ) -> Appended:
         def make(index: int) -> SaleLeaf:
             return SaleLeaf(
                 index=index,
@@ -253,10 +253,8 @@ class Desk:
                 licence=licence,
             )
 
-        (digest,) = append(connection, self.keyring, at, [make])
-        head = current_head(connection)
-        assert head is not None
-        return head.size - 1, digest
+        (sold,) = append(connection, self.keyring, at, [make])
+        return sold
 
     def _receipt(
         self,
@@ -268,7 +266,7 @@ class Desk:
         due: int,
         licence: str,
         at: str,
-        leaf: tuple[int, bytes],
+        leaf: Appended,
     ) -> bytes:
         body: dict[str, Document] = {
             "at": at,
@@ -283,8 +281,8 @@ class Desk:
             "fingerprint": chain.fingerprint,
             "key": self.keyring.signing_number,
             "law": tier.law,
-            "leaf_hash": leaf[1].hex(),
-            "leaf_index": leaf[0],
+            "leaf_hash": leaf.hash.hex(),
+            "leaf_index": leaf.index,
             "licence": licence,
             "list_minor": offered.list_price,
             "order": order_id,

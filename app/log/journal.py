@@ -1,6 +1,7 @@
 """The only writer of the release log: leaves in, one signed head out, inside the caller's transaction."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
@@ -11,23 +12,33 @@ from app.log.leaves import Leaf, encode
 from app.log.merkle import Frontier, leaf_hash
 from app.store.schema import heads, leaves
 
-__all__ = ["append", "current_head", "leaf_bodies", "leaf_hashes"]
+__all__ = ["Appended", "append", "current_head", "leaf_bodies", "leaf_hashes"]
 
 
-def append(connection: Connection, keyring: Keyring, at: str, makers: Sequence[Callable[[int], Leaf]]) -> list[bytes]:
-    """Append one leaf a maker (given its index) and sign the new head; return the leaf hashes, in order.
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a leaf stands in the log, and its hash."""
+
+    index: int
+    hash: bytes
+
+
+def append(
+    connection: Connection, keyring: Keyring, at: str, makers: Sequence[Callable[[int], Leaf]]
+) -> tuple[Appended, ...]:
+    """Append one leaf a maker (given its index) and sign the new head; return where each stands, in order.
 
     The head row's primary key is the log's size: two writers that read the same head cannot both commit.
     """
     frontier = _frontier(connection)
-    rows, hashes = [], []
+    rows, appended = [], []
     for make in makers:
         leaf = make(frontier.size)
         body = encode(leaf)
         digest = leaf_hash(body)
         kind = str(leaf.__struct_config__.tag)
         rows.append({"log_index": frontier.size, "kind": kind, "body": body, "leaf_hash": digest})
-        hashes.append(digest)
+        appended.append(Appended(frontier.size, digest))
         frontier = frontier.append(digest)
     connection.execute(leaves.insert(), rows)
     head = sign(frontier.size, frontier.root(), at, keyring.signing_number, keyring.signer())
@@ -41,7 +52,7 @@ def append(connection: Connection, keyring: Keyring, at: str, makers: Sequence[C
             signature=head.signature,
         )
     )
-    return hashes
+    return tuple(appended)
 
 
 def current_head(connection: Connection) -> TreeHead | None:

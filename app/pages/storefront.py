@@ -40,13 +40,14 @@ class _Rung:
     view: TierView
     price: str
     bar: int
+    bound: str
     same: str
 
 
 @get("/", opt={"public": True}, media_type=MediaType.HTML)
 async def storefront(market: NamedDependency[Market]) -> Response[str]:
     """Show what is on sale."""
-    views = await market.database.read(lambda connection: list_products(connection, after="", count=200))
+    views = await market.database.read(lambda connection: list_products(connection, after=-1, count=200))
     html = _templates.get_template("storefront.html").render(shelves=[_shelf(view) for view in views])
     return Response(html, media_type=MediaType.HTML, headers=_HEADERS)
 
@@ -59,6 +60,11 @@ def stylesheet() -> Response[str]:
     )
 
 
+def _thousands(number: str) -> str:
+    whole, point, rest = number.partition(".")
+    return f"{int(whole):,}{point}{rest}"
+
+
 def _shelf(view: ProductView) -> _Shelf:
     widest = max(int(tier.half_width) for tier in view.tiers)
     return _Shelf(
@@ -68,6 +74,7 @@ def _shelf(view: ProductView) -> _Shelf:
                 view=tier,
                 price=Money(tier.price_minor, view.currency).text(),
                 bar=max(2, int(tier.half_width) * _BAR_WIDTH // max(widest, 1)),
+                bound=_thousands(tier.half_width_value),
                 same="–" if tier.same_as_above is None else f"{float(tier.same_as_above):.0%}",
             )
             for tier in view.tiers

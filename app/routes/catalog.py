@@ -104,11 +104,11 @@ async def publish(
 
 @get("/v1/products", opt={"roles": EVERYBODY})
 async def products(
-    market: NamedDependency[Market], after: FromQuery[str] = "", count: FromQuery[int] = 50
+    market: NamedDependency[Market], after: FromQuery[int] = -1, count: FromQuery[int] = 50
 ) -> list[ProductView]:
-    """Return live products, in pages: `after` is the last id seen."""
-    if not 1 <= count <= 200 or len(after) > 64:
-        raise InvalidRequestError("page: expected 1 ≤ count ≤ 200 and an id, got another")
+    """Return live products in order of publication, in pages: `after` is the last `leaf_index` seen."""
+    if not 1 <= count <= 200 or not -1 <= after < 2**53:
+        raise InvalidRequestError("page: expected 1 ≤ count ≤ 200 and a leaf index, got another")
     return await market.database.read(lambda connection: list_products(connection, after=after, count=count))
 
 

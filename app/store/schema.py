@@ -167,6 +167,7 @@ products = Table(
     Column("derivation_json", Text, nullable=False),
     Column("order_json", Text, nullable=False),
     Column("state", String(16), nullable=False),
+    Column("leaf_index", BigInteger, nullable=False, unique=True),
     Column("created_at", String(32), nullable=False),
 )
 

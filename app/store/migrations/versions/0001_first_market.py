@@ -175,10 +175,12 @@ def upgrade() -> None:
         sa.Column("derivation_json", sa.Text(), nullable=False),
         sa.Column("order_json", sa.Text(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("leaf_index", sa.BigInteger(), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["chain_id"], ["chains.id"], name=op.f("fk_products_chain_id")),
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_products_dataset_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_products")),
+        sa.UniqueConstraint("leaf_index", name=op.f("uq_products_leaf_index")),
     )
     op.create_index(op.f("ix_products_chain_id"), "products", ["chain_id"], unique=False)
     op.create_table(
