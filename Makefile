@@ -24,7 +24,7 @@ demo: .venv/demo-installed
 dev: .venv/dev-installed
 
 test: dev
-	$(BIN)/python -m pytest -m "not long" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(ARGS)
 
 test-long: dev
 	$(BIN)/python -m pytest -m long $(ARGS)

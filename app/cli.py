@@ -10,7 +10,7 @@ import rich_click as click
 if TYPE_CHECKING:
     from app.audit.verify import AuditReport
 
-__all__ = ["main"]
+__all__ = ["audit", "demo", "main", "operator_key", "serve", "verify"]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

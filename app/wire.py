@@ -12,11 +12,14 @@ __all__ = [
     "AccountRequest",
     "AccountView",
     "DatasetRequest",
+    "DatasetView",
     "DepositRequest",
     "OrderRequest",
     "ProductRequest",
+    "ProductView",
     "QuoteRequest",
     "TierRequest",
+    "TierView",
     "WithdrawalRequest",
 ]
 

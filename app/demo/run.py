@@ -30,7 +30,7 @@ from app.store.database import open_engine
 from tiers.sampling.digits import SAMPLER
 from tiers.sampling.words import STREAM_VERSION
 
-__all__ = ["demo", "open_operator"]
+__all__ = ["demo", "document", "open_operator"]
 
 _PORT = 8000
 _START_SECONDS = 30.0
@@ -40,7 +40,7 @@ def demo(*, state: Path | None, once: bool, as_json: bool) -> int:
     """Run the demo; return its exit status (0 where every act ended as it should and the audit verified)."""
     started = time.perf_counter()
     story = Story(as_json=as_json)
-    with _folder(state) as folder, suppress_interrupt() as interrupted:
+    with _folder(state) as folder, _orderly_end() as interrupted:
         settings = Settings.at(folder)
         with _service(settings, story.say) as (base, redis_is):
             operator = open_operator(settings)
@@ -107,7 +107,7 @@ def _answer(body: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def suppress_interrupt() -> Iterator[list[bool]]:
+def _orderly_end() -> Iterator[list[bool]]:
     """Turn a SIGTERM into the same orderly end that Ctrl-C has."""
     seen: list[bool] = []
 

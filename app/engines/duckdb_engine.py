@@ -25,9 +25,10 @@ class DuckDBSnapshot:
     Safe to share between threads: each answer has a cursor of its own.
 
     Raises:     EngineError: no such file, or not a DuckDB file.
-    Example:    >>> DuckDBSnapshot(Path("missing.duckdb"))
-                Traceback (most recent call last):
-                app.engines.errors.EngineError: engine: expected an answer, got none
+    Example:
+        >>> DuckDBSnapshot(Path("missing.duckdb"))
+        Traceback (most recent call last):
+        app.engines.errors.EngineError: engine: expected an answer, got none
     """
 
     def __init__(self, path: Path) -> None:

@@ -112,8 +112,9 @@ class CanonicalQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 def fingerprint(document: dict[str, Any]) -> str:
     """Return the SHA-256, in hex, of a plain document: JSON in UTF-8 with sorted keys and no blanks.
 
-    Example:    >>> fingerprint({"b": 1, "a": "é"})[:16]
-                'aa58fba8483623be'
+    Example:
+        >>> fingerprint({"b": 1, "a": "é"})[:16]
+        'aa58fba8483623be'
     """
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -155,11 +156,12 @@ def canonicalise(query: Query, schema: DatasetSchema) -> CanonicalQuery:
 def permutation(query: Query, schema: DatasetSchema) -> tuple[int, ...]:
     """Return, for each key in the caller's order, its place in the canonical answer; (0,) without groups.
 
-    Example:    >>> column = Column(name="carrier", type="text")
-                >>> schema = DatasetSchema(columns=(column,), salt="0" * 64, max_rows_per_unit=1, max_groups_per_unit=1)
-                >>> grouped = Query(measure=Count(of="rows"), group_by=GroupByKeys(column="carrier", keys=("UA", "AA")))
-                >>> permutation(grouped, schema)
-                (1, 0)
+    Example:
+        >>> column = Column(name="carrier", type="text")
+        >>> schema = DatasetSchema(columns=(column,), salt="0" * 64, max_rows_per_unit=1, max_groups_per_unit=1)
+        >>> grouped = Query(measure=Count(of="rows"), group_by=GroupByKeys(column="carrier", keys=("UA", "AA")))
+        >>> permutation(grouped, schema)
+        (1, 0)
     """
     if query.group_by is None:
         return (0,)

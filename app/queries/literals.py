@@ -34,8 +34,9 @@ def canonical_text(column: Column, value: Scalar) -> str:
     offset is UTC; with one it is moved to UTC.
 
     Raises:     InvalidQueryError: the value is not one of the column's type.
-    Example:    >>> canonical_text(Column(name="delay", type="real"), "1.00")
-                '1.0'
+    Example:
+        >>> canonical_text(Column(name="delay", type="real"), "1.00")
+        '1.0'
     """
     try:
         return _READERS[column.type](value)

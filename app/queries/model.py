@@ -137,8 +137,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 rows_per_unit: k, the most rows of one unit that count, over all groups; for counts of rows only.
                 groups_per_unit: g, the most groups one unit adds to; with group_by only.
     Raises:     InvalidQueryError: `where` is deeper than 16 or holds more than 1,000 nodes.
-    Example:    >>> Query(measure=Count(of="rows"), rows_per_unit=10).groups_per_unit is None
-                True
+    Example:
+        >>> Query(measure=Count(of="rows"), rows_per_unit=10).groups_per_unit is None
+        True
     """
 
     measure: Measure
@@ -171,8 +172,9 @@ def parse_query(document: bytes) -> Query:
     """Return the query that a JSON document states.
 
     Raises:     InvalidQueryError: over 4 MiB, not JSON, nested too deeply, an unknown field, or a value out of bounds.
-    Example:    >>> parse_query(b'{"measure": {"type": "count", "of": "units"}}').measure.of
-                'units'
+    Example:
+        >>> parse_query(b'{"measure": {"type": "count", "of": "units"}}').measure.of
+        'units'
     """
     if len(document) > QUERY_BYTES_LIMIT:
         raise InvalidQueryError(f"query: expected at most {QUERY_BYTES_LIMIT} bytes, got {len(document)}")

@@ -27,8 +27,9 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Args:       name: the name queries use. type: see above. id: the name in the snapshot and in fingerprints; the name
                 itself unless given. source: the header in the owner's file; the id unless given.
-    Example:    >>> Column(name="Carrier", type="text", id="carrier").source_name
-                'carrier'
+    Example:
+        >>> Column(name="Carrier", type="text", id="carrier").source_name
+        'carrier'
     """
 
     name: Name

@@ -24,9 +24,10 @@ def derive(canonical: CanonicalQuery) -> Derivation:
 
     Guarantee:  the answers on two tables that differ by one unit differ by a member of the change set.
     Raises:     InvalidQueryError: the clamp leaves only 0 (nothing to protect, nothing to sell), or Δ₁ exceeds 2⁶².
-    Example:    >>> derive(CanonicalQuery(measure=CountUnits())).change_set
-                ChangeSet(bins=1, step=1, total=1)
     Reference:  tiers, "Everything is an integer": sensitivity is a set of change vectors, not a number.
+    Example:
+        >>> derive(CanonicalQuery(measure=CountUnits())).change_set
+        ChangeSet(bins=1, step=1, total=1)
     """
     bins, step, total, reason = _bounds(canonical)
     if step == 0:

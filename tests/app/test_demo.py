@@ -1,0 +1,158 @@
+"""The demo as a stranger runs it: one command, one JSON document, a log that verifies and ten tamperings that do not."""
+
+import copy
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.test_audit import TAMPERINGS, Export, edit_leaf, found, parse
+
+COMMAND = [sys.executable, "-m", "app.cli"]
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "state"
+
+
+@pytest.fixture(scope="module")
+def ran(state: Path) -> dict[str, Any]:
+    command = [*COMMAND, "demo", "--once", "--json", "--state", str(state)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("\n") == 1, "nothing else on standard output"
+    return dict(json.loads(done.stdout))
+
+
+def test_the_document_has_its_keys_and_no_floats(ran: dict[str, Any]) -> None:
+    assert set(ran) == {"orders", "answers", "charges", "refusals", "audit", "timings", "versions"}
+
+    def floats(value: Any) -> list[float]:
+        if isinstance(value, float):
+            return [value]
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+        return [found for item in inner for found in floats(item)]
+
+    assert floats(ran) == []
+
+
+def test_the_story_is_the_one_that_was_promised(ran: dict[str, Any]) -> None:
+    assert {order["buyer"] for order in ran["orders"]} == {"Ada", "Bruno", "Chiara", "Dev", "Ines"}
+    assert (ran["charges"]["budget"], ran["charges"]["spent"], ran["charges"]["remaining"]) == ("5", "5", "0")
+    funds, budget = ran["refusals"]
+    assert (funds["buyer"], funds["status"]) == ("Dev", 402)
+    assert (budget["requested"], budget["remaining"], budget["fits"][0]["epsilon"]) == ("2", "1", "1")
+    after = [order for order in ran["orders"] if order["note"] == "budget spent"]
+    assert [order["receipt"]["charge_nano"] for order in after] == [0, 0]
+    bruno = [order for order in ran["orders"] if order["note"] == "sent twice"]
+    assert len(bruno) == 1
+    upgrade = next(order for order in ran["orders"] if order["note"] == "upgrade")
+    assert upgrade["receipt"]["credit_minor"] == 3000
+    ines = next(order for order in ran["orders"] if order["buyer"] == "Ines")
+    assert (ines["receipt"]["price_minor"], ines["receipt"]["epsilon"]) == (0, "1")
+
+
+def test_one_answer_a_tier_whoever_bought_it(ran: dict[str, Any]) -> None:
+    answers: dict[tuple[str, str], set[str]] = {}
+    for answer in ran["answers"]:
+        answers.setdefault((answer["chain"], answer["law"]), set()).add(str(answer["values"]))
+    assert len(answers) == 8
+    assert all(len(values) == 1 for values in answers.values())
+
+
+def test_the_noise_is_where_its_bar_says_on_the_number_of_aircraft(ran: dict[str, Any]) -> None:
+    """4,043 aircraft is public knowledge of this public table; 6 bars cover far more than any run will see."""
+    (top,) = [answer for answer in ran["answers"] if answer["product"] == "aircraft" and answer["epsilon"] == "2"]
+    assert abs(int(top["values"][0]) - 4043) <= 20
+
+
+def test_the_audit_verified(ran: dict[str, Any]) -> None:
+    assert (ran["audit"]["verdict"], ran["audit"]["findings"]) == ("verified", [])
+    assert ran["audit"]["replayed"] >= 8
+
+
+def verify(file: Path, key: str) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, "audit", "verify", str(file), "--public-key", key, "--json"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def exported(ran: dict[str, Any], state: Path) -> Export:
+    assert ran
+    lines = (state / "export.ndjson").read_bytes().splitlines()
+    return parse(lines, json.loads(lines[0])["public_key"])
+
+
+def test_the_command_verifies_the_export_and_exits_with_1_on_a_tampered_one(exported: Export, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.write_bytes(b"\n".join(exported.lines()))
+    spoiled = copy.deepcopy(exported)
+    edit_leaf(spoiled)
+    bad.write_bytes(b"\n".join(spoiled.lines()))
+    assert verify(good, exported.public).returncode == 0
+    refuted = verify(bad, exported.public)
+    assert refuted.returncode == 1
+    assert json.loads(refuted.stdout)["verdict"] == "refuted"
+
+
+@pytest.mark.parametrize(("tamper", "expected"), TAMPERINGS, ids=[tamper.__name__ for tamper, _ in TAMPERINGS])
+def test_each_tampering_of_the_demo_s_export_fails_with_its_own_finding(
+    exported: Export, tamper: Any, expected: str
+) -> None:
+    spoiled = copy.deepcopy(exported)
+    tamper(spoiled)
+    assert expected in found(spoiled.verify())
+
+
+def test_a_state_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thing").write_text("mine")
+    done = subprocess.run(
+        [*COMMAND, "demo", "--once", "--state", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "new or empty folder" in done.stderr
+
+
+def processes(marker: str) -> list[str]:
+    listed = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if marker in command and folder.name != str(os.getpid()):
+            listed.append(command)
+    return listed
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left-over processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left_behind_however_the_demo_ends(tmp_path: Path, number: signal.Signals) -> None:
+    state = tmp_path / "state"
+    demo = subprocess.Popen(
+        [*COMMAND, "demo", "--state", str(state)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert demo.stdout is not None
+    seen = ""
+    while "stays open" not in seen:
+        line = demo.stdout.readline()
+        assert line, seen
+        seen += line
+    assert processes(str(state))
+    demo.send_signal(number)
+    demo.wait(30)
+    demo.stdout.close()
+    deadline = time.monotonic() + 20
+    while processes(str(state)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes(str(state)) == []
+    shutil.rmtree(state)
