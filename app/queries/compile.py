@@ -32,7 +32,7 @@ def compile_query(canonical: CanonicalQuery) -> exp.Expression:
     - chosen: the at most g touched groups of a unit with the least SHA-256(salt ‖ unit ‖ key), ties by key;
     - counted: of the rows in chosen groups the k with the least SHA-256(salt ‖ unit ‖ ordering columns), ties by key.
 
-    Hashed fields are decimal length in code points, colon, text; "-" for a null. Whole numbers and times are written
+    Hashed fields are decimal length in code points, colon, text; "-" for a null. Booleans are 1 or 0, times are written
     as whole numbers (days, microseconds since 1970 in UTC). Render with `.sql(dialect="duckdb")`.
 
     Guarantee:  equal tables up to row order give equal answers; no value in a row can make the query fail or wrap.

@@ -95,7 +95,8 @@ def test_ten_thousand_keys_are_answered(built):
         "LOAD httpfs",
     ],
 )
-def test_a_snapshot_reaches_nothing_but_its_rows(built, statement):
+def test_a_snapshot_reaches_nothing_but_its_rows(built, statement, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with DuckDBSnapshot(built) as opened, pytest.raises(duckdb.Error):
         opened._connection.cursor().execute(statement)
 
@@ -146,6 +147,30 @@ def test_the_content_digest_is_of_the_rows_whatever_their_order_and_file(built, 
 )
 def test_another_content_has_another_digest(built, tmp_path, lines):
     assert content_digest(snapshot(tmp_path, "other", lines), KEY) != content_digest(built, KEY)
+
+
+def test_no_two_rows_are_written_alike_for_the_digest(tmp_path):
+    schema = DatasetSchema(
+        columns=(Column(name="a", type="text"), Column(name="b", type="text")),
+        salt="0" * 64,
+        max_rows_per_unit=1,
+        max_groups_per_unit=1,
+    )
+    digests = set()
+    for place, line in enumerate(("11abcdefghij,", "2,abcdefghij-", ",11abcdefghij", "a:b,c", "a,b:c")):
+        (tmp_path / f"{place}.csv").write_text(f"a,b\n{line}\n")
+        ingest_csv(tmp_path / f"{place}.csv", tmp_path / f"{place}.duckdb", schema)
+        digests.add(content_digest(tmp_path / f"{place}.duckdb", KEY))
+    assert len(digests) == 5
+
+
+def test_an_open_snapshot_can_be_digested_opened_again_and_closed_apart(built):
+    canonical = canonicalise(GROUPED, SCHEMA)
+    with DuckDBSnapshot(built) as first:
+        with DuckDBSnapshot(built) as second:
+            answer = second.answer(canonical)
+        content_digest(built, KEY)
+        assert first.answer(canonical) == answer
 
 
 def test_digest_and_seal_depend_on_the_key(built):

@@ -55,7 +55,7 @@ def test_where_each_row_is_a_unit_the_engine_agrees_too(rows, query):
 
 @settings(PLAIN, max_examples=60)
 @given(rows=ROWS, query=queries(), seed=st.integers(0, 2**16))
-def test_the_order_of_rows_never_matters(rows, query, seed):
+def test_guarantee_compile_query(rows, query, seed):
     shuffled = random.Random(seed).sample(rows, len(rows))
     assert ask(shuffled, query, SCHEMA) == ask(rows, query, SCHEMA)
 

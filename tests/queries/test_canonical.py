@@ -6,9 +6,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from app.errors import InvalidQueryError
 from app.queries.canonical import CanonicalQuery, canonicalise, fingerprint, permutation
-from app.queries.literals import canonical_text
 from app.queries.model import And, Between, Comparison, Count, GroupByKeys, In, IsNull, Not, Or, Query, Sum
 from app.queries.schema import Column
 from tests.queries.support import COLUMNS, WHERE, ask, crowd, queries, schema_of
@@ -25,12 +23,11 @@ def units(where, **fields):
     return Query(measure=Count(of="units"), where=where, **fields)
 
 
-def test_of(column, operator, value):
+def compared(column, operator, value):
     return Comparison(column=column, operator=operator, value=value)
 
 
-test_of.__test__ = False
-A, B, C = test_of("age", "=", 1), test_of("city", "=", "a"), test_of("flag", "=", True)
+A, B, C = compared("age", "=", 1), compared("city", "=", "a"), compared("flag", "=", True)
 
 ONE_QUESTION = {
     "conjuncts swapped": [And(operands=(A, B)), And(operands=(B, A)), And(operands=(B, A, B))],
@@ -44,41 +41,41 @@ ONE_QUESTION = {
     "lists": [
         In(column="city", values=("a", "b")),
         In(column="city", values=("b", "a", "b")),
-        Or(operands=(test_of("city", "=", "b"), test_of("city", "=", "a"))),
+        Or(operands=(compared("city", "=", "b"), compared("city", "=", "a"))),
         Or(operands=(In(column="city", values=("a",)), In(column="city", values=("a", "b")))),
-        Not(operand=And(operands=(test_of("city", "!=", "b"), test_of("city", "!=", "a")))),
+        Not(operand=And(operands=(compared("city", "!=", "b"), compared("city", "!=", "a")))),
     ],
-    "list of one": [B, In(column="city", values=("a",)), Not(operand=test_of("city", "!=", "a"))],
+    "list of one": [B, In(column="city", values=("a",)), Not(operand=compared("city", "!=", "a"))],
     "not in": [
         Not(operand=In(column="city", values=("a", "b"))),
-        And(operands=(test_of("city", "!=", "b"), Not(operand=test_of("city", "=", "a")))),
+        And(operands=(compared("city", "!=", "b"), Not(operand=compared("city", "=", "a")))),
     ],
     "between": [
         Between(column="age", lower=1, upper=5),
-        And(operands=(test_of("age", "<=", 5), test_of("age", ">=", 1))),
-        And(operands=(test_of("age", "<", 6), test_of("age", ">", "0.0"))),
-        Not(operand=Or(operands=(test_of("age", "<", 1), test_of("age", ">", 5)))),
+        And(operands=(compared("age", "<=", 5), compared("age", ">=", 1))),
+        And(operands=(compared("age", "<", 6), compared("age", ">", "0.0"))),
+        Not(operand=Or(operands=(compared("age", "<", 1), compared("age", ">", 5)))),
     ],
     "not between": [
         Not(operand=Between(column="score", lower="0", upper="1")),
-        Or(operands=(test_of("score", ">", 1), test_of("score", "<", "0.00"))),
+        Or(operands=(compared("score", ">", 1), compared("score", "<", "0.00"))),
     ],
     "whole literals": [
-        test_of("age", "<", 1),
-        test_of("age", "<", "1"),
-        test_of("age", "<", "1.00"),
-        test_of("age", "<=", 0),
+        compared("age", "<", 1),
+        compared("age", "<", "1"),
+        compared("age", "<", "1.00"),
+        compared("age", "<=", 0),
     ],
-    "real literals": [test_of("score", ">", 1), test_of("score", ">", "1.0"), test_of("score", ">", "01.00")],
-    "minus zero": [test_of("score", "<", 0), test_of("score", "<", "-0.0")],
-    "booleans": [C, test_of("flag", "!=", False), Not(operand=test_of("flag", "=", False))],
+    "real literals": [compared("score", ">", 1), compared("score", ">", "1.0"), compared("score", ">", "01.00")],
+    "minus zero": [compared("score", "<", 0), compared("score", "<", "-0.0")],
+    "booleans": [C, compared("flag", "!=", False), Not(operand=compared("flag", "=", False))],
     "both booleans": [In(column="flag", values=(True, False)), Not(operand=IsNull(column="flag"))],
     "times": [
-        test_of("at", "<=", "2013-01-01T10:00:00Z"),
-        test_of("at", "<=", "2013-01-01 10:00"),
-        test_of("at", "<=", "2013-01-01T12:00:00.000+02:00"),
+        compared("at", "<=", "2013-01-01T10:00:00Z"),
+        compared("at", "<=", "2013-01-01 10:00"),
+        compared("at", "<=", "2013-01-01T12:00:00.000+02:00"),
     ],
-    "dates": [test_of("day", ">", "1969-12-31"), test_of("day", ">=", "1970-01-01")],
+    "dates": [compared("day", ">", "1969-12-31"), compared("day", ">=", "1970-01-01")],
     "de Morgan": [
         Not(operand=And(operands=(A, Or(operands=(B, IsNull(column="day")))))),
         Or(operands=(Not(operand=A), And(operands=(Not(operand=B), Not(operand=IsNull(column="day")))))),
@@ -103,18 +100,18 @@ AGES = Sum(column="age", lower="-1.5", upper="9.9", grain_exponent=0)
 NEAR_MISSES = [
     units(None),
     units(A),
-    units(test_of("age", "!=", 1)),
-    units(test_of("score", "=", 1)),
-    units(test_of("city", "=", "1")),
-    units(test_of("person", "=", "1")),
-    units(test_of("city", "=", "A")),
-    units(test_of("city", "=", "a ")),
+    units(compared("age", "!=", 1)),
+    units(compared("score", "=", 1)),
+    units(compared("city", "=", "1")),
+    units(compared("person", "=", "1")),
+    units(compared("city", "=", "A")),
+    units(compared("city", "=", "a ")),
     units(And(operands=(A, B))),
     units(Or(operands=(A, B))),
     units(And(operands=(A, Or(operands=(B, C))))),
     units(Or(operands=(A, And(operands=(B, C))))),
-    units(test_of("score", "<", 1)),
-    units(test_of("score", "<=", 1)),
+    units(compared("score", "<", 1)),
+    units(compared("score", "<=", 1)),
     units(None, group_by=CITIES, groups_per_unit=1),
     units(None, group_by=CITIES, groups_per_unit=2),
     units(None, group_by=GroupByKeys(column="city", keys=("a", "b")), groups_per_unit=1),
@@ -192,7 +189,7 @@ def test_a_renamed_column_keeps_the_fingerprint_and_a_retyped_one_does_not():
         )
         return schema_of(columns=columns, ordering=("city",))
 
-    renamed = mark(units(test_of("Alter", "=", 1)), schema("Alter", "integer"))
+    renamed = mark(units(compared("Alter", "=", 1)), schema("Alter", "integer"))
     assert renamed == mark(units(A), schema("age", "integer"))
     assert renamed != mark(units(A), schema("age", "real"))
 
@@ -240,75 +237,3 @@ def test_a_canonical_query_survives_storage():
     query = Query(measure=AGES, where=And(operands=(A, Or(operands=(B, C)))), group_by=CITIES, groups_per_unit=2)
     canonical = canonicalise(query, SCHEMA)
     assert msgspec.json.decode(msgspec.json.encode(canonical), type=CanonicalQuery) == canonical
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("integer", "1.5"),
-        ("integer", 2**63),
-        ("integer", True),
-        ("integer", "1\n"),
-        ("integer", "١"),
-        ("integer", "1e3"),
-        ("integer", "1_000"),
-        ("real", "nan"),
-        ("real", "inf"),
-        ("real", "0.1\n"),
-        ("real", "٠.١"),
-        ("real", "1" * 400),
-        ("real", False),
-        ("text", 1),
-        ("text", "a\0b"),
-        ("text", "\ud800"),
-        ("boolean", "true"),
-        ("boolean", 1),
-        ("date", "2013-02-30"),
-        ("date", "2013-1-1"),
-        ("date", "2013-01-01\n"),
-        ("date", "infinity"),
-        ("date", "٢٠١٣-01-01"),
-        ("timestamp", "2013-01-01"),
-        ("timestamp", "2013-01-01T25:00:00"),
-        ("timestamp", "0001-01-01T00:00:00+05:00"),
-        ("timestamp", "2013-01-01T10:00:00Z\n"),
-    ],
-)
-def test_a_literal_of_another_type_is_refused(kind, value):
-    with pytest.raises(InvalidQueryError, match=r"^x: expected"):
-        canonical_text(Column(name="x", type=kind), value)
-
-
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        (Query(measure=Count(of="rows")), "rows_per_unit: expected a bound"),
-        (Query(measure=Count(of="units"), rows_per_unit=1), "rows_per_unit: expected no bound"),
-        (Query(measure=AGES, rows_per_unit=1), "rows_per_unit: expected no bound"),
-        (Query(measure=AGES, groups_per_unit=1), "groups_per_unit: expected no bound"),
-        (Query(measure=AGES, group_by=CITIES), "groups_per_unit: expected a bound"),
-        (Query(measure=Count(of="rows"), rows_per_unit=101), "ceiling 100"),
-        (units(None, group_by=CITIES, groups_per_unit=11), "ceiling 10"),
-        (units(None, group_by=GroupByKeys(column="city", keys=("a", "a")), groups_per_unit=1), "keys: expected each"),
-        (units(None, group_by=GroupByKeys(column="age", keys=(1, "1.0")), groups_per_unit=1), "keys: expected each"),
-        (units(None, group_by=GroupByKeys(column="city", keys=(1,)), groups_per_unit=1), "city: expected text"),
-        (units(None, group_by=GroupByKeys(column="score", keys=(1,)), groups_per_unit=1), "group_by: expected"),
-        (units(test_of("nowhere", "=", 1)), "column: expected a declared column"),
-        (units(test_of("city", "<", "a")), "text has no order"),
-        (units(Between(column="flag", lower=True, upper=True)), "boolean has no order"),
-        (Query(measure=Sum(column="city", lower="0", upper="1", grain_exponent=0)), "integer or real column to sum"),
-        (Query(measure=Sum(column="age", lower="2", upper="1", grain_exponent=0)), "clamp: expected lower"),
-        (Query(measure=Sum(column="age", lower="0.3", upper="0.4", grain_exponent=0)), "clamp: expected lower"),
-        (Query(measure=Sum(column="age", lower="0", upper="3", grain_exponent=-62)), "within ±2⁶² steps"),
-    ],
-)
-def test_a_question_outside_the_model_is_refused_by_name(query, words):
-    with pytest.raises(InvalidQueryError, match=words):
-        canonicalise(query, SCHEMA)
-
-
-def test_where_each_row_is_a_unit_no_bound_is_asked_for_and_none_accepted():
-    schema = schema_of(unit=None)
-    assert mark(Query(measure=Count(of="rows")), schema) == mark(units(None), schema)
-    with pytest.raises(InvalidQueryError, match="rows_per_unit: expected no bound"):
-        canonicalise(Query(measure=Count(of="rows"), rows_per_unit=1), schema)
