@@ -3,15 +3,14 @@
 import os
 
 from litestar import Litestar, Response, get
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import Redis
 
 KEY = "bare"
 
 
 def create_app() -> Litestar:
     """Return the application; the Redis is the market's own."""
-    pool = BlockingConnectionPool.from_url(os.environ["TIERMARKET_REDIS_URL"], max_connections=32, timeout=1)
-    client = Redis(connection_pool=pool)
+    client = Redis.from_url(os.environ["TIERMARKET_REDIS_URL"])
 
     @get("/bare")
     async def bare() -> Response[bytes]:

@@ -5,10 +5,10 @@ import time
 from typing import Protocol
 
 import structlog
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import MaxConnectionsError, RedisError
 
 from app.keyring import Keyring
 
@@ -66,8 +66,8 @@ class RedisCache:
     """A Redis that is asked once, without retries, and left alone for a second after it failed."""
 
     def __init__(self, url: str, keyring: Keyring) -> None:
-        pool = BlockingConnectionPool.from_url(
-            url, max_connections=32, timeout=1, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+        pool = ConnectionPool.from_url(
+            url, max_connections=256, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
         self._redis: Redis = Redis(connection_pool=pool)
         self._keyring = keyring
@@ -80,6 +80,8 @@ class RedisCache:
         name = answer_key(chain, law)
         try:
             value = await self._redis.get(name)
+        except MaxConnectionsError:
+            return None  # a crowd, not a failure: this one is answered from the store
         except (RedisError, OSError):
             self._fell_asleep()
             return None
@@ -98,6 +100,8 @@ class RedisCache:
         name = answer_key(chain, law)
         try:
             await self._redis.set(name, self._keyring.mac(name, body) + body)
+        except MaxConnectionsError:
+            return
         except (RedisError, OSError):
             self._fell_asleep()
 
