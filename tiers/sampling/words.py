@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 
 from tiers.errors import InvalidParameterError
 
-__all__ = ["STREAM_VERSION", "WORD_BITS", "ByteReader", "CellWords", "KeyedWords", "Words"]
+__all__ = ["STREAM_VERSION", "WORD_BITS", "CellWords", "KeyedWords", "Words"]
 
 STREAM_VERSION = 1
 WORD_BITS = 64
@@ -23,6 +23,7 @@ _BLOCK_BYTES = 64
 _BLOCK_LIMIT = 2**32
 _START = bytes(16)
 _ONE_BLOCK = bytes(_BLOCK_BYTES)
+_STREAM_ONE = (1).to_bytes(12, "little")
 _ZEROS = memoryview(bytes(1 << 20))
 _EIGHT = struct.Struct("<8Q")
 
@@ -44,14 +45,6 @@ class Words(Protocol):
         ...
 
 
-class ByteReader(Protocol):
-    """Stream 0 read once from its start, in order: the groups of a long vector, chunk after chunk."""
-
-    def read_into(self, count: int, buffer: bytearray) -> None:
-        """Put the next `count` ≤ 2²⁰ bytes of stream 0 at the front of `buffer`."""
-        ...
-
-
 class CellWords(Protocol):
     """What a vector sampler consumes: stream 0 in order, and the further words of single elements."""
 
@@ -60,25 +53,17 @@ class CellWords(Protocol):
         """Return the width of a refinement word."""
         ...
 
-    def reader(self, count: int) -> ByteReader:
-        """Return a reader of the first `count` bytes of stream 0."""
+    def read_into(self, start: int, count: int, buffer: bytearray) -> None:
+        """Put bytes `start` to `start + count` of stream 0 at the front of `buffer` (whole blocks, 2²⁰ at most)."""
         ...
 
     def tail(self, element: int) -> Iterator[int]:
         """Return the further words of `element`, from its blocks of streams 1, 2, …"""
         ...
 
-
-class _Reader:
-    """A keystream by `update_into`: no allocation but the caller's buffer."""
-
-    __slots__ = ("_encryptor",)
-
-    def __init__(self, encryptor: CipherContext) -> None:
-        self._encryptor = encryptor
-
-    def read_into(self, count: int, buffer: bytearray) -> None:
-        self._encryptor.update_into(_ZEROS[:count], buffer)
+    def first_of_tails(self, elements: Sequence[int]) -> list[int]:
+        """Return the first word of each element's tail."""
+        ...
 
 
 class KeyedWords:
@@ -116,11 +101,15 @@ class KeyedWords:
         """Return the first `count` words of stream 0 as bytes: all groups of a vector at once."""
         return self._bytes(stream=0, start=0, count=count * 8)
 
-    def reader(self, count: int) -> ByteReader:
-        """Return a reader of the first `count` bytes of stream 0, from its start."""
-        if count // _BLOCK_BYTES >= _BLOCK_LIMIT:
-            raise InvalidParameterError("length", f"a vector within {_BLOCK_LIMIT} blocks", count)
-        return _Reader(Cipher(algorithms.ChaCha20(self._key, _START), None).encryptor())
+    def read_into(self, start: int, count: int, buffer: bytearray) -> None:
+        """Put bytes `start` to `start + count` of stream 0 at the front of `buffer`, without allocating.
+
+        Args:       start: a multiple of 64. count: 2²⁰ at most. buffer: at least 64 bytes longer than `count`.
+        """
+        block, skip = divmod(start, _BLOCK_BYTES)
+        assert not skip
+        with self._lock:
+            self._move(_nonce(block, 0, start + count)).update_into(_ZEROS[:count], buffer)
 
     def tail(self, element: int) -> Iterator[int]:
         """Yield 8 words from block `element` of stream 1, then 8 of stream 2, …"""
@@ -129,19 +118,41 @@ class KeyedWords:
             yield from _EIGHT.unpack(self._bytes(stream=stream, start=element * _BLOCK_BYTES, count=_BLOCK_BYTES))
             stream += 1
 
+    def first_of_tails(self, elements: Sequence[int]) -> list[int]:
+        """Return the first word of each element's tail: `next(tail(element))`, without its overhead."""
+        if not elements:
+            return []
+        blank, words = bytes(8), []
+        with self._lock:
+            encryptor = self._move(_nonce(max(elements), 1, (max(elements) + 1) * _BLOCK_BYTES))
+            move, read = encryptor.reset_nonce, encryptor.update
+            for element in elements:
+                move(element.to_bytes(4, "little") + _STREAM_ONE)
+                words.append(int.from_bytes(read(blank), "little"))
+        return words
+
     def _bytes(self, *, stream: int, start: int, count: int) -> bytes:
         block, skip = divmod(start, _BLOCK_BYTES)
-        if (start + count) // _BLOCK_BYTES >= _BLOCK_LIMIT:
-            raise InvalidParameterError("element", f"a place within {_BLOCK_LIMIT} blocks", block)
-        nonce = block.to_bytes(4, "little") + stream.to_bytes(12, "little") if block or stream else _START
+        nonce = _nonce(block, stream, start + count)
         blank = _ONE_BLOCK if skip + count == _BLOCK_BYTES else bytes(skip + count)
-        with self._lock:  # the position and what is read there are one step
-            if self._encryptor is None:  # making one costs 3 µs, moving it 0.3
-                self._encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), None).encryptor()
-            else:
-                self._encryptor.reset_nonce(nonce)
-            words = self._encryptor.update(blank)
+        with self._lock:
+            words = self._move(nonce).update(blank)
         return words[skip:] if skip else words
+
+    def _move(self, nonce: bytes) -> CipherContext:
+        """Return the encryptor at a place; held under the lock until it has been read. Making one costs 3 µs."""
+        encryptor = self._encryptor
+        if encryptor is None:
+            self._encryptor = encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), None).encryptor()
+        else:
+            encryptor.reset_nonce(nonce)
+        return encryptor
 
     def __repr__(self) -> str:
         return "KeyedWords(<secret>)"
+
+
+def _nonce(block: int, stream: int, end: int) -> bytes:
+    if end // _BLOCK_BYTES >= _BLOCK_LIMIT:
+        raise InvalidParameterError("element", f"a place within {_BLOCK_LIMIT} blocks", block)
+    return block.to_bytes(4, "little") + stream.to_bytes(12, "little") if block or stream else _START
