@@ -6,6 +6,7 @@ inverse transform goes on in ball arithmetic, outwards too: no tail is folded. S
 real U. Work depends on what is drawn: meant for vectors, where single entries cannot be timed.
 """
 
+import struct
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ _CELL_BITS = 16
 _CHUNK = 1 << 17
 _TWO_WORDS_FROM = 1 / 1024  # the share of undecided cells from which a second word is cheaper than a tail
 _COMMON_FROM = 0.9  # the share of cells that draw 0 from which touching only the others is cheaper
+_SHORT = 64  # up to this length numpy's calls cost more than the draws
 _OUTCOMES = 1 << 14
 _FINER = 2  # so many more bits of a two-word group name a cell
 UNDECIDED = -(1 << 15)
@@ -85,8 +87,23 @@ class CellSampler:
 
     def draw(self, words: CellWords, length: int) -> tuple[int, ...]:
         """Return `length` independent draws as Python integers."""
+        if length <= _SHORT:
+            return self._draw_short(words, length)
         out: Integers = np.zeros(length, np.int64)
         return tuple(self.perturb(words, out, out).tolist())
+
+    def _draw_short(self, words: CellWords, length: int) -> tuple[int, ...]:
+        buffer = bytearray(2 * self.words * length + 64)
+        words.read_into(0, 2 * self.words * length, buffer)
+        raw = _UNPACK[self.words][length](buffer)
+        shift, table = self.shift, self.table.data
+        drawn = [table[word >> shift] for word in raw]
+        if UNDECIDED in drawn:
+            for element, word in enumerate(raw):
+                if drawn[element] == UNDECIDED:
+                    tail, bits = words.tail(element), self.words * self.bits
+                    drawn[element] = self._exactly(word, bits, tail, words.bits)
+        return tuple(drawn)
 
     def add_to(self, words: CellWords, counts: Integers, out: Integers) -> Integers:
         """Put counts + noise into `out` (which may be `counts`) and return it; working memory is one chunk.
@@ -169,16 +186,21 @@ class CellSampler:
 
     def _exactly(self, prefix: int, bits: int, tail: Iterator[int], width: int) -> int:
         """Return F⁻¹ of the uniform with these leading bits: by the kept thresholds, on a tie by balls."""
-        excess = bits - 2 * self.bits
-        uniform = prefix >> excess if excess >= 0 else prefix << -excess
+        while bits < 2 * self.bits:
+            prefix, bits = (prefix << width) | next(tail), bits + width
+        uniform = prefix >> (bits - 2 * self.bits)
         place = bisect_left(self.floors, uniform)
-        if excess >= 0 and self.floors[place] != uniform:
+        if self.floors[place] != uniform:
             return self.first + place
         lazy = LazyUniform(prefix, bits, tail, width)
         return locate(lambda k: lazy.below(self.cdf(k)), self.first + place)
 
 
 _DTYPES = {1: "<u2", 2: "<u4"}
+_UNPACK = {
+    words: [struct.Struct(f"<{length}{code}").unpack_from for length in range(_SHORT + 1)]
+    for words, code in ((1, "H"), (2, "I"))
+}
 
 
 def cell_sampler(law: SymmetricLaw, *, bits: int = _CELL_BITS, words: int | None = None) -> CellSampler:

@@ -20,9 +20,7 @@ __all__ = ["STREAM_VERSION", "WORD_BITS", "CellWords", "KeyedWords", "Words"]
 STREAM_VERSION = 1
 WORD_BITS = 64
 _BLOCK_BYTES = 64
-_BLOCK_LIMIT = 2**32
-_START = bytes(16)
-_ONE_BLOCK = bytes(_BLOCK_BYTES)
+_BYTE_LIMIT = 2**32 * _BLOCK_BYTES
 _STREAM_ONE = (1).to_bytes(12, "little")
 _ZEROS = memoryview(bytes(1 << 20))
 _EIGHT = struct.Struct("<8Q")
@@ -95,27 +93,26 @@ class KeyedWords:
 
     def group_bytes(self, element: int, size: int) -> bytes:
         """Return the words of one element as bytes: what the scalar path compares in one piece."""
-        return self._bytes(stream=0, start=element * size * 8, count=size * 8)
+        return self._bytes(0, element * size * 8, size * 8)
 
     def stream_zero(self, count: int) -> bytes:
         """Return the first `count` words of stream 0 as bytes: all groups of a vector at once."""
-        return self._bytes(stream=0, start=0, count=count * 8)
+        return self._bytes(0, 0, count * 8)
 
     def read_into(self, start: int, count: int, buffer: bytearray) -> None:
         """Put bytes `start` to `start + count` of stream 0 at the front of `buffer`, without allocating.
 
         Args:       start: a multiple of 64. count: 2²⁰ at most. buffer: at least 64 bytes longer than `count`.
         """
-        block, skip = divmod(start, _BLOCK_BYTES)
-        assert not skip
+        assert start % _BLOCK_BYTES == 0
         with self._lock:
-            self._move(_nonce(block, 0, start + count)).update_into(_ZEROS[:count], buffer)
+            self._move(_nonce(0, start, count)).update_into(_ZEROS[:count], buffer)
 
     def tail(self, element: int) -> Iterator[int]:
         """Yield 8 words from block `element` of stream 1, then 8 of stream 2, …"""
         stream = 1
         while True:
-            yield from _EIGHT.unpack(self._bytes(stream=stream, start=element * _BLOCK_BYTES, count=_BLOCK_BYTES))
+            yield from _EIGHT.unpack(self._bytes(stream, element * _BLOCK_BYTES, _BLOCK_BYTES))
             stream += 1
 
     def first_of_tails(self, elements: Sequence[int]) -> list[int]:
@@ -124,19 +121,18 @@ class KeyedWords:
             return []
         blank, words = bytes(8), []
         with self._lock:
-            encryptor = self._move(_nonce(max(elements), 1, (max(elements) + 1) * _BLOCK_BYTES))
+            encryptor = self._move(_nonce(1, max(elements) * _BLOCK_BYTES, _BLOCK_BYTES))
             move, read = encryptor.reset_nonce, encryptor.update
             for element in elements:
                 move(element.to_bytes(4, "little") + _STREAM_ONE)
                 words.append(int.from_bytes(read(blank), "little"))
         return words
 
-    def _bytes(self, *, stream: int, start: int, count: int) -> bytes:
-        block, skip = divmod(start, _BLOCK_BYTES)
-        nonce = _nonce(block, stream, start + count)
-        blank = _ONE_BLOCK if skip + count == _BLOCK_BYTES else bytes(skip + count)
+    def _bytes(self, stream: int, start: int, count: int) -> bytes:
+        skip = start % _BLOCK_BYTES
+        nonce = _nonce(stream, start, count)
         with self._lock:
-            words = self._move(nonce).update(blank)
+            words = self._move(nonce).update(bytes(skip + count))
         return words[skip:] if skip else words
 
     def _move(self, nonce: bytes) -> CipherContext:
@@ -152,7 +148,8 @@ class KeyedWords:
         return "KeyedWords(<secret>)"
 
 
-def _nonce(block: int, stream: int, end: int) -> bytes:
-    if end // _BLOCK_BYTES >= _BLOCK_LIMIT:
-        raise InvalidParameterError("element", f"a place within {_BLOCK_LIMIT} blocks", block)
-    return block.to_bytes(4, "little") + stream.to_bytes(12, "little") if block or stream else _START
+def _nonce(stream: int, start: int, count: int) -> bytes:
+    """Return OpenSSL's 16 bytes: the block as a 32-bit counter, then the stream as a 96-bit nonce, little-endian."""
+    if start + count > _BYTE_LIMIT:
+        raise InvalidParameterError("element", f"a place within the {_BYTE_LIMIT} bytes of a stream", start + count)
+    return (start // _BLOCK_BYTES | stream << 32).to_bytes(16, "little")
