@@ -76,15 +76,13 @@ def skellam_law(rate: Fraction) -> SymmetricLaw:
 
     def survival(m: int) -> Real:
         def probability() -> arb:
-            size = 64
-            while size <= max(m, 4 * math.sqrt(2 * rate)):
-                size *= 2
-            return _skellam_survivals(rate, ctx.prec, size)[m]
+            needed = max(m, _skellam_reach(float(rate), ctx.prec))  # what lies beyond is below the precision
+            return _skellam_survivals(rate, ctx.prec, 1 << needed.bit_length())[m]
 
         return probability
 
     def floors(bits: int) -> list[int]:
-        working, size = bits + _GUARD, _skellam_reach(float(rate), bits + 1)
+        working, size = bits + _GUARD, _skellam_reach(float(rate), bits + 8)
         while True:
             with precision(working):
                 tails = _skellam_survivals(rate, working, size)

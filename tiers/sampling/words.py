@@ -22,7 +22,7 @@ WORD_BITS = 64
 _BLOCK_BYTES = 64
 _BYTE_LIMIT = 2**32 * _BLOCK_BYTES
 _STREAM_ONE = (1).to_bytes(12, "little")
-_ZEROS = memoryview(bytes(1 << 20))
+_ZEROS = memoryview(bytes(1 << 21))
 _EIGHT = struct.Struct("<8Q")
 
 
@@ -52,7 +52,7 @@ class CellWords(Protocol):
         ...
 
     def read_into(self, start: int, count: int, buffer: bytearray) -> None:
-        """Put bytes `start` to `start + count` of stream 0 at the front of `buffer` (whole blocks, 2²⁰ at most)."""
+        """Put bytes `start` to `start + count` of stream 0 at the front of `buffer` (whole blocks, 2²¹ at most)."""
         ...
 
     def tail(self, element: int) -> Iterator[int]:
@@ -102,9 +102,9 @@ class KeyedWords:
     def read_into(self, start: int, count: int, buffer: bytearray) -> None:
         """Put bytes `start` to `start + count` of stream 0 at the front of `buffer`, without allocating.
 
-        Args:       start: a multiple of 64. count: 2²⁰ at most. buffer: at least 64 bytes longer than `count`.
+        Args:       start: a multiple of 64. count: 2²¹ at most. buffer: at least 64 bytes longer than `count`.
         """
-        assert start % _BLOCK_BYTES == 0
+        assert start % _BLOCK_BYTES == 0 and count <= len(_ZEROS) and count <= len(buffer) - _BLOCK_BYTES
         with self._lock:
             self._move(_nonce(0, start, count)).update_into(_ZEROS[:count], buffer)
 
