@@ -168,7 +168,7 @@ class CellSampler:
         if self.words == 1:
             return self._by_tails(raw.tolist(), (places + start).tolist(), words)
         outcomes: Integers = self.ladder.searchsorted(raw)
-        tied = (self.ladder.take(outcomes) == raw).nonzero()[0]
+        tied = (self.ladder.take(outcomes, mode="clip") == raw).nonzero()[0]
         outcomes += self.first
         for at in tied.tolist():
             tail = words.tail(start + int(places[at]))
@@ -190,7 +190,7 @@ class CellSampler:
             prefix, bits = (prefix << width) | next(tail), bits + width
         uniform = prefix >> (bits - 2 * self.bits)
         place = bisect_left(self.floors, uniform)
-        if self.floors[place] != uniform:
+        if place == len(self.floors) or self.floors[place] != uniform:
             return self.first + place
         lazy = LazyUniform(prefix, bits, tail, width)
         return locate(lambda k: lazy.below(self.cdf(k)), self.first + place)
@@ -225,15 +225,25 @@ def cell_sampler(law: SymmetricLaw, *, bits: int = _CELL_BITS, words: int | None
 
 
 def cells_of(
-    first: int, floors: list[int], cdf: Callable[[int], Real], *, bits: int = _CELL_BITS, words: int | None = None
+    first: int,
+    floors: list[int],
+    cdf: Callable[[int], Real],
+    *,
+    bits: int = _CELL_BITS,
+    words: int | None = None,
+    finer: int = _FINER,
 ) -> CellSampler:
-    """Return the cells of any lattice law from ⌊2^(2·bits)·F(k)⌋ for k = first, first + 1, …"""
+    """Return the cells of any lattice law from ⌊2^(2·bits)·F(k)⌋ for k = first, first + 1, …
+
+    Args:       floors: from a 0 to a 2^(2·bits) − 1, or all of a bounded law but its last outcome's. finer: how many
+                more bits of a two-word group name a cell: the same draws from a larger table.
+    """
     ladder = np.array(floors, np.uint32)
     table = _table(first, ladder, 2 * bits, bits)
     chosen = words if words is not None else 2 if np.mean(table == UNDECIDED) >= _TWO_WORDS_FROM else 1
     shift = 0
     if chosen == 2:  # the same words in finer cells: fewer of them are undecided
-        shift = bits - min(_FINER, bits)
+        shift = bits - min(finer, bits)
         table = _table(first, ladder, 2 * bits, 2 * bits - shift)
     zero = np.flatnonzero(table == 0)
     common = (int(zero[0]) << shift, len(zero) << shift) if len(zero) >= _COMMON_FROM * len(table) else None
