@@ -1,10 +1,13 @@
 """A lattice law as certified fixed-point numbers: what the frameworks read when there is no closed form."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 from tiers.errors import InvalidParameterError
+from tiers.real import Real, floor_scaled
 
 __all__ = ["LatticeTable"]
 
@@ -65,6 +68,26 @@ class LatticeTable:
             raise InvalidParameterError("probabilities", f"a range below {_WIDTH_LIMIT} integers", last - first)
         listed = (probabilities.get(k, Fraction(0)) for k in range(first, last + 1))
         return cls(first, tuple((p.numerator << bits) // p.denominator for p in listed), bits, error=1)
+
+    @classmethod
+    def from_reals(
+        cls, probability: Callable[[int], Real], first: int, last: int, outside: Fraction, bits: int = 128
+    ) -> "LatticeTable":
+        """Return the table of any law given by ball-valued probabilities and a certified bound on all the others.
+
+        Args:       probability: k to P(X = k) as a real number. first, last: the integers listed.
+                    outside: at least the probability of all integers not listed.
+        Raises:     InvalidParameterError: a range too wide, or probabilities that do not fit `outside`.
+        Example:
+            >>> from tiers.real import exact
+            >>> halves = LatticeTable.from_reals(lambda k: lambda: exact(Fraction(1, 3 * 2**k)) * 3 / 2, 0, 40, Fraction(1, 2**41))
+            >>> halves.pmf(3)
+            0.0625
+        """
+        if not 0 <= last - first < _WIDTH_LIMIT:
+            raise InvalidParameterError("range", f"from 1 to {_WIDTH_LIMIT} integers", last - first + 1)
+        masses = tuple(max(0, floor_scaled(probability(k), bits)) for k in range(first, last + 1))
+        return cls(first, masses, bits, error=1, outside=math.ceil(outside * (1 << bits)))
 
     @classmethod
     def from_tails(cls, tails: _Masses) -> "LatticeTable":
