@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError
@@ -25,7 +25,7 @@ GRID = F(2, 10**11)
 
 
 @given(st.fractions(F(1, 10**6), F(10**6)), st.fractions(F(1, 10**8), F(10**8)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_least_and_greatest_meet_the_limit_from_the_right_side(limit: Fraction, guess: Fraction) -> None:
     asked: list[Fraction] = []
 

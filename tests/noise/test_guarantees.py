@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError
@@ -42,7 +42,7 @@ def largest_loss(law: NoiseLaw, shift: int, reach: int = 400) -> float:
 
 
 @given(st.fractions(F(1, 10), F(4)), st.integers(1, 5), st.fractions(F(0), F(3)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_guarantee_two_sided_geometric_delta_is_exact(rate: Fraction, shift: int, epsilon: Fraction) -> None:
     law = TwoSidedGeometric(rate.limit_denominator(100))
     epsilon = epsilon.limit_denominator(100)
@@ -165,7 +165,7 @@ def test_guarantee_laplace_delta_is_the_integral() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_worst_vectors_are_found_by_enumeration(bins: int, step: int, data: st.DataObject) -> None:
     total = data.draw(st.integers(step, bins * step))
     changes, scale = ChangeSet(bins, step, total), data.draw(st.integers(1, 6))

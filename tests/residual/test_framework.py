@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError, NoResidualError
@@ -37,7 +37,7 @@ def law_of(weights: list[int], first: int) -> LatticeTable:
     st.integers(-4, 4),
     st.integers(-4, 4),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_tables_asymmetric_or_not_give_back_what_was_convolved(
     upper: list[int], step: list[int], first: int, start: int
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_negative_tail_is_found_far_out() -> None:
 
 
 @given(st.integers(1, 4), st.fractions(F(1, 2), F(5)), st.integers(1, 4), st.fractions(F(1, 20), F(1)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_proofs_and_numbers_never_disagree(above: int, rate: Fraction, below: int, share: Fraction) -> None:
     upper = MSD(above, rate.limit_denominator(20))
     lower = MSD(below, (upper.rate * share * F(below, above)).limit_denominator(50) or F(1, 50))

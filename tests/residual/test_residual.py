@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
@@ -58,7 +58,7 @@ def test_exact_residuals_convolve_to_the_lower_law(upper: NoiseLaw, lower: Noise
 
 
 @given(st.fractions(F(1, 3), F(5)), st.fractions(F(1, 50), F(49, 50)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_every_falling_pair_of_geometrics_has_a_residual(rate: Fraction, share: Fraction) -> None:
     upper, lower = TSG(rate.limit_denominator(100)), TSG((rate * share).limit_denominator(1000))
     step = residual(upper, lower)
@@ -69,7 +69,7 @@ def test_every_falling_pair_of_geometrics_has_a_residual(rate: Fraction, share: 
 
 
 @given(st.fractions(F(1, 10), F(40)), st.fractions(F(1, 10), F(40)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_skellam_residuals_add_rates_exactly(one: Fraction, more: Fraction) -> None:
     assert residual(Skellam(one), Skellam(one + more)).law == Skellam(more)
 

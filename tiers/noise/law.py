@@ -31,7 +31,7 @@ FAMILIES: dict[str, type[NoiseLaw]] = {
 def law_from(family: str, parameters: Mapping[str, str]) -> NoiseLaw:
     """Read a lattice law back from its identity; refuses whatever `parameters()` would not have written.
 
-    Raises:     InvalidParameterError: an unknown family, a missing, further or non-canonical parameter, one out of range.
+    Raises:     InvalidParameterError: an unknown family, a missing, further, non-canonical or bad parameter.
     Example:
         >>> law_from("msdlap", {"rate": "0.5", "scales": "2"})
         MultiScaleDiscreteLaplace(scales=2, rate=Fraction(1, 2))

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from flint import arb
+
 from tiers.errors import InvalidParameterError
-from tiers.real import Real, floor_scaled
+from tiers.real import Real, precision
 
 __all__ = ["LatticeTable"]
 
@@ -80,13 +82,14 @@ class LatticeTable:
         Raises:     InvalidParameterError: a range too wide, or probabilities that do not fit `outside`.
         Example:
             >>> from tiers.real import exact
-            >>> halves = LatticeTable.from_reals(lambda k: lambda: exact(Fraction(1, 3 * 2**k)) * 3 / 2, 0, 40, Fraction(1, 2**41))
-            >>> halves.pmf(3)
+            >>> def halves(k: int):
+            ...     return lambda: exact(Fraction(1, 2 ** (k + 1)))
+            >>> LatticeTable.from_reals(halves, 0, 40, Fraction(1, 2**41)).pmf(3)
             0.0625
         """
         if not 0 <= last - first < _WIDTH_LIMIT:
             raise InvalidParameterError("range", f"from 1 to {_WIDTH_LIMIT} integers", last - first + 1)
-        masses = tuple(max(0, floor_scaled(probability(k), bits)) for k in range(first, last + 1))
+        masses = tuple(_units(probability(k), bits) for k in range(first, last + 1))
         return cls(first, masses, bits, error=1, outside=math.ceil(outside * (1 << bits)))
 
     @classmethod
@@ -117,3 +120,14 @@ class LatticeTable:
         mean = Fraction(sum(place * mass for place, mass in enumerate(self.masses)), total)
         second = Fraction(sum(place * place * mass for place, mass in enumerate(self.masses)), total)
         return float(second - mean**2)
+
+
+def _units(probability: Real, bits: int) -> int:
+    working = bits + 64
+    while working < 1 << 16:
+        with precision(working):
+            ball = probability() * arb(2) ** bits
+            if ball.rad() < 0.25:
+                return max(0, int((ball.mid() + arb(0.5)).floor().unique_fmpz()))
+        working *= 2
+    raise InvalidParameterError("probability", "one that ball arithmetic can place", f"none at 2^-{bits}")
