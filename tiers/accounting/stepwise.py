@@ -14,7 +14,7 @@ from itertools import pairwise
 from tiers.accounting.conversions import positive
 from tiers.errors import BudgetOrderError, InvalidParameterError
 
-__all__ = ["Step", "adaptive_loss", "naive_increment", "reveal_step", "upgrade_charge"]
+__all__ = ["Step", "adaptive_loss", "first_bit", "naive_increment", "reveal_step", "upgrade_charge"]
 
 _LEAST_ORDER = 1 + 1e-9
 
@@ -74,6 +74,17 @@ def reveal_step(upper: Fraction, lower: Fraction) -> tuple[Step, Step]:
     return given_one, given_zero
 
 
+def first_bit(epsilon: Fraction) -> Step:
+    """Return the bit that the first tier reveals: randomised response, true with probability e^ε/(1 + e^ε).
+
+    Example:
+        >>> round(first_bit(Fraction(1)).max_loss(), 12)
+        1.0
+    """
+    true = 1 / (1 + math.exp(-float(positive("epsilon", epsilon))))
+    return Step(true, 1 - true)
+
+
 def naive_increment(upper: Fraction, lower: Fraction) -> Fraction:
     """Return the difference of the two tiers' ρ: what an unsound ledger would charge for the upgrade.
 
@@ -127,10 +138,9 @@ def adaptive_loss(epsilons: Sequence[Fraction], order: float) -> float:
                 go = step.log_moment(order, after_one, after_zero)
             values.append(max(stop, go))
         after_one, after_zero = values
-    true = 1 / (1 + math.exp(-float(epsilons[0])))
-    first = Step(true, 1 - true)
+    first = first_bit(epsilons[0])
     if kullback:
-        return first.divergence(1.0) + true * after_one + (1 - true) * after_zero
+        return first.divergence(1.0) + first.if_one * after_one + (1 - first.if_one) * after_zero
     return first.log_moment(order, after_one, after_zero) / (order - 1)
 
 
