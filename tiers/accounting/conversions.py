@@ -216,6 +216,8 @@ def _round_until(guess: float, side: int, holds: Callable[[float], bool]) -> flo
 
 
 def _log(delta: Fraction) -> float:
+    if 2 * delta > 1:
+        return math.log1p(float(delta - 1))
     return math.log(delta.numerator) - math.log(delta.denominator)
 
 
