@@ -68,8 +68,8 @@ def formula_three_on_a_grid(rho: Fraction, delta: Fraction, reach: Fraction | in
     """The same minimum, read off a plain grid of s: an upper bound that the exact one may not exceed."""
     r, d, span = number(rho), number(delta), number(reach)
     best = mpf("inf")
-    for place in range(1, 2000):
-        s = 1 + mpf(10) ** (mpf(place) / 200 - 4)
+    for place in range(1, 500):
+        s = 1 + mpf(10) ** (mpf(place) / 50 - 4)
         inside = 2 / ((s + 1) * d)
         falling = mpf(0) if inside <= 1 else 2 * s / (s - 1) * sqrt(r * log(inside))
         best = min(best, max(falling, s * r * span))
