@@ -35,7 +35,7 @@ def gaussian_time(rho: Fraction) -> Fraction:
         >>> gaussian_time(Fraction(1, 5))
         Fraction(5, 2)
     """
-    if isinstance(rho, float | bool) or not isinstance(rho, Fraction | int) or rho <= 0:
+    if type(rho) not in {int, Fraction} or rho <= 0:
         raise InvalidParameterError("rho", "a positive rational (Fraction or int, never a float)", rho)
     return 1 / (2 * Fraction(rho))
 

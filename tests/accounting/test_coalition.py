@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -80,12 +81,15 @@ def test_independent_draws_add_up() -> None:
 def test_gradual_release_loses_as_little_as_a_chain_but_is_less_accurate() -> None:
     """Fresh draws at ε_i − ε_{i+1}: everybody together loses ε_1, yet only the lowest tier is as good as it could be."""
     levels = [*LADDER, Fraction(0)]
-    steps = [TwoSidedGeometric(upper - lower) for upper, lower in zip(levels, levels[1:], strict=False)]
+    steps = [TwoSidedGeometric(upper - lower) for upper, lower in pairwise(levels)]
     nodes = independent_nodes(steps, REACH)
     for first in range(3):  # tier i is made of draws i … 3
         held = tuple(range(first, 3))
         assert math.isclose(loss(nodes, held).ratio_low, float(LADDER.epsilons[first]), abs_tol=1e-10)
     scalar = ChangeSet.scalar(1)
+    variances = [step.variance() for step in steps]
+    for tier, gradual in enumerate(gradual_release_mse(LADDER, scalar)):
+        assert math.isclose(1 / gradual, sum(1 / variance for variance in variances[tier:]), rel_tol=1e-14)
     for chain, gradual in zip(chain_mse(LADDER, scalar)[:-1], gradual_release_mse(LADDER, scalar)[:-1], strict=True):
         assert gradual > 1.2 * chain
     assert chain_mse(LADDER, scalar)[-1] == gradual_release_mse(LADDER, scalar)[-1]
@@ -102,8 +106,19 @@ def test_intervals_hold_what_a_larger_window_finds() -> None:
             rough = joint_loss(nodes, coalition, epsilon=0.3, window=14, core=5)
             fine = joint_loss(nodes, coalition, epsilon=0.3, window=60, core=5)
             assert rough.delta_low <= fine.delta_low <= fine.delta_high <= rough.delta_high
+            assert fine.delta_high - fine.delta_low < 1e-9
             assert rough.ratio_low <= fine.ratio_low + 1e-9
             assert fine.ratio_high <= rough.ratio_high + 1e-9
+
+
+def test_the_lower_bound_on_delta_allows_for_what_the_other_truth_lacks() -> None:
+    """Tier 2 hangs on an unseen tier 1 that hardly fits the window: the truth next to the edge lacks more."""
+    wide = np.array([0.0, 0.0, 0.5, 0.0, 0.5, 0.0, 0.0])
+    jump = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
+    nodes = (Node(None, np.pad(wide, 4), 0.0), Node(0, np.pad(jump, 4), 0.0))
+    narrow, full = (joint_loss(nodes, (1,), epsilon=0.0, window=w, core=1) for w in (2, 3))
+    assert narrow.delta_low <= narrow.delta_high
+    assert narrow.delta_low <= full.delta_high
 
 
 def test_a_residual_with_the_wrong_parameter_is_seen() -> None:

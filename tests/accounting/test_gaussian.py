@@ -67,6 +67,14 @@ def test_extremes_stay_finite_safe_and_never_negative(mu: float, delta: float) -
         assert oracles.gaussian_delta(mu, epsilon * (1 - 3e-12)) > delta
 
 
+def test_small_widths_keep_their_promise_just_below_the_change_of_method() -> None:
+    """Here the slope of a Newton step is itself a truncated series: its error is inside the margin, or this fails."""
+    rng = random.Random(5)
+    for _ in range(500):
+        mu, delta = rng.uniform(0.04, 0.05), 10 ** rng.uniform(-12, -1.9)
+        assert oracles.gaussian_delta(mu, gaussian_epsilon(mu, delta)) <= delta, (mu, delta)
+
+
 def test_delta_close_to_one_gives_zero_not_less() -> None:
     assert gaussian_epsilon(1.0, 1 - 2**-53) == 0.0
     assert gaussian_epsilon(1.0, 0.3829249226) == 0.0
