@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from tiers.errors import BudgetOrderError, InvalidParameterError
 
-__all__ = ["Normal", "gaussian_bridge", "gaussian_covariance", "gaussian_residual", "gaussian_time", "gaussian_upgrade"]
+__all__ = ["Normal", "gaussian_bridge", "gaussian_covariance", "gaussian_time", "gaussian_upgrade"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +51,6 @@ def gaussian_covariance(rhos: Sequence[Fraction]) -> tuple[tuple[Fraction, ...],
     """
     times = _times(rhos)
     return tuple(tuple(min(one, other) for other in times) for one in times)
-
-
-def gaussian_residual(rhos: Sequence[Fraction]) -> tuple[Normal, ...]:
-    """Return the residual from each tier to the next: independent, centred, with the missing variance.
-
-    Law:        N(0, 1/(2ρ′) − 1/(2ρ)).
-    Raises:     as `gaussian_covariance`.
-    Example:
-        >>> [law.variance for law in gaussian_residual([Fraction(1, 2), Fraction(1, 10), Fraction(1, 20)])]
-        [Fraction(4, 1), Fraction(5, 1)]
-    """
-    return tuple(Normal(Fraction(0), later - sooner) for sooner, later in pairwise(_times(rhos)))
 
 
 def gaussian_bridge(rhos: tuple[Fraction, Fraction, Fraction], upper: Fraction, lower: Fraction) -> Normal:

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +12,11 @@ from tiers.errors import BudgetOrderError, InvalidParameterError
 from tiers.gaussian_chain import (
     gaussian_bridge,
     gaussian_covariance,
-    gaussian_residual,
     gaussian_time,
     gaussian_upgrade,
 )
+from tiers.noise.gaussian import Gaussian
+from tiers.residual import residual
 
 RHOS = st.lists(st.fractions(Fraction(1, 1000), 1000, max_denominator=1000), min_size=3, max_size=3, unique=True).map(
     lambda values: tuple(sorted(values, reverse=True))
@@ -27,8 +29,11 @@ def test_residuals_build_the_covariance_up(rhos: tuple[Fraction, Fraction, Fract
     covariance = gaussian_covariance(rhos)
     variance = gaussian_time(rhos[0])
     assert covariance[0] == (variance,) * 3
-    for tier, law in enumerate(gaussian_residual(rhos), start=1):
-        variance += law.variance
+    laws = [Gaussian(gaussian_time(rho)) for rho in rhos]
+    for tier, (upper, lower) in enumerate(pairwise(laws), start=1):
+        law = residual(upper, lower).law
+        assert isinstance(law, Gaussian)
+        variance += law.sigma_squared
         assert covariance[tier][tier] == variance == gaussian_time(rhos[tier])
         assert covariance[tier][tier - 1] == covariance[tier - 1][tier - 1]
 
@@ -75,4 +80,4 @@ def test_order_and_parameters_are_checked() -> None:
         with pytest.raises(InvalidParameterError, match="rho: expected"):
             gaussian_time(bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameterError, match="rhos: expected"):
-        gaussian_residual([])
+        gaussian_covariance([])
