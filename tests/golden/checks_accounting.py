@@ -1,5 +1,6 @@
 """Checks of conversions, filters, ledgers and baselines."""
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -18,7 +19,7 @@ from tiers.accounting.conversions import (
 from tiers.accounting.filters import ApproxFilter, PureFilter, ZCDPFilter, replay, replay_latched
 from tiers.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tiers.accounting.stepwise import adaptive_loss, first_bit, naive_increment, reveal_step, upgrade_charge
-from tiers.budget import NANO, Ladder, nano_up
+from tiers.budget import NANO, Ladder
 from tiers.errors import BudgetExceededError
 from tiers.sensitivity import ChangeSet
 
@@ -48,37 +49,47 @@ def factor_of_root_rho(case: Data, checked: Checked) -> None:
 
 
 def filter_run(case: Data, checked: Checked) -> None:
-    budget = Fraction(case["B"])
+    """A filter counts whole units: 10⁻⁹, or a finer one where the file's binary fractions need it to stay exact."""
+    budget, requests = Fraction(case["B"]), [Fraction(request) for request in case["requests"]]
+    unit = math.lcm(NANO, budget.denominator, *(request.denominator for request in requests))
     ledger: PureFilter | ZCDPFilter | ApproxFilter
     match case["filter"]:
         case "pure":
-            ledger = PureFilter.of(budget)
+            ledger = PureFilter(int(budget * unit))
+            assert unit != NANO or ledger == PureFilter.of(budget)
         case "cgp":
-            ledger = ZCDPFilter.of(budget)
+            ledger = ZCDPFilter(int(budget * unit))
+            assert unit != NANO or ledger == ZCDPFilter.of(budget)
         case "approx":
+            unit = NANO
             ledger = ApproxFilter.of(budget, Fraction(case["delta"]), Fraction(case["Lam"]))
         case other:
             raise AssertionError(f"no filter is called {other}")
     run = replay_latched if case["latch"] else replay
-    decisions, after = run(ledger, [nano_up(Fraction(request)) for request in case["requests"]])
+    decisions, after = run(ledger, [math.ceil(request * unit) for request in requests])
     checked.same([decision.value for decision in decisions], case["decisions"])
-    checked.close(Fraction(after.spent_nano, NANO), case["spent"])
+    rounded_up = Fraction(sum(1 for request in requests if (request * unit).denominator > 1), unit)
+    spent = Fraction(after.spent_nano, unit)
+    checked.same(0 <= spent - case["spent"] <= rounded_up + checked.tolerance * spent, True)
 
 
 def ledger_trace(case: Data, checked: Checked) -> None:
-    ledger = Ledger(PureFilter.of(Fraction(case["B"])))
+    budget, levels = Fraction(case["B"]), [Fraction(sale["eps"]) for sale in case["trace"]]
+    unit = math.lcm(NANO, budget.denominator, *(level.denominator for level in levels))
+    ledger = Ledger(PureFilter(int(budget * unit)))
     rule = charge_rule(LedgerKind.PURE, "tsg")
     checked.same(rule, ChargeRule.INCREMENT)
-    for sale in case["trace"]:
+    for sale, level in zip(case["trace"], levels, strict=True):
+        assert unit != NANO or level * unit == level_nano(LedgerKind.PURE, level)
         before = ledger.filter.spent_nano
         try:
-            ledger = ledger.sell(sale["chain"], rule, level=level_nano(LedgerKind.PURE, Fraction(sale["eps"])))
+            ledger = ledger.sell(sale["chain"], rule, level=int(level * unit))
             decision = "CONT"
         except BudgetExceededError:
             decision = "HALT"
         checked.same(decision, sale["decision"])
-        checked.close(Fraction(ledger.filter.spent_nano - before, NANO), sale["charged"])
-        checked.close(Fraction(ledger.filter.spent_nano, NANO), sale["spent"])
+        checked.close(Fraction(ledger.filter.spent_nano - before, unit), sale["charged"])
+        checked.close(Fraction(ledger.filter.spent_nano, unit), sale["spent"])
 
 
 def zcdp_counterexample(case: Data, checked: Checked) -> None:
