@@ -12,27 +12,32 @@ __all__ = [
     "check_delta",
     "check_epsilon",
     "check_half_width",
+    "check_loss",
     "gaussian_variance",
     "greatest",
     "least",
     "least_integer",
+    "log_excess",
 ]
 
 _DIGITS = 12
-_DECADE = 9 * 10 ** (_DIGITS - 1)
+_DECADE: int = 9 * 10 ** (_DIGITS - 1)
 
 
-def least(holds: Callable[[Fraction], bool], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
-    """Return the least decimal x of 12 digits in [low, high] with holds(x), for `holds` false and then true.
+def least(lacks: Callable[[Fraction], float], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
+    """Return the least decimal x of 12 digits in [low, high] with lacks(x) ≤ 0, for `lacks` falling in x.
 
-    Args:       holds: evaluated at most about 60 times. guess: where to look first; a good one saves time only.
-    Returns:    an x at which `holds` was true and whose lower neighbour failed: at most 10⁻¹¹ (relative) too large.
-    Raises:     InvalidParameterError: `holds` is false at `high`.
+    Args:       lacks: a measure of what is missing, or a plain truth value of "not enough"; a measure is interpolated
+                (about 10 evaluations), a truth value bisected (about 50). guess: where to look first.
+    Returns:    an x at which `lacks` was at most 0 and whose lower neighbour failed: at most 10⁻¹¹ too large.
+    Raises:     InvalidParameterError: something is missing even at `high`.
     Example:
-        >>> least(lambda x: x * x >= 2, Fraction(1), Fraction(1, 1000), Fraction(1000))
+        >>> least(lambda x: x * x < 2, Fraction(1), Fraction(1, 1000), Fraction(1000))
+        Fraction(70710678119, 50000000000)
+        >>> least(lambda x: 2.0 - x * x, Fraction(1), Fraction(1, 1000), Fraction(1000))
         Fraction(70710678119, 50000000000)
     """
-    bottom, top = _bracket(lambda place: holds(_value(place)), guess, low, high)
+    bottom, top = _bracket(lambda place: float(lacks(_value(place))), guess, low, high)
     return _value(top) if top is not None else _refuse(bottom)
 
 
@@ -44,37 +49,64 @@ def greatest(holds: Callable[[Fraction], bool], guess: Fraction, low: Fraction, 
         >>> float(greatest(lambda x: x * x <= 2, Fraction(1), Fraction(1, 1000), Fraction(1000)))
         1.41421356237
     """
-    bottom, top = _bracket(lambda place: not holds(_value(place)), guess, low, high)
+    bottom, top = _bracket(lambda place: float(holds(_value(place))), guess, low, high)
     if top is None:
         return _value(bottom)
     return _value(top - 1) if top > _place(low) else _refuse(top)
 
 
-def _bracket(holds: Callable[[int], bool], guess: Fraction, low: Fraction, high: Fraction) -> tuple[int, int | None]:
-    """Return (t − 1, t) for the least place t with holds(t), or (last, None): gallop from the guess, then bisect."""
+def log_excess(delta: float, allowed: Fraction) -> float:
+    """Return log(δ/allowed), and more than 0 exactly when δ exceeds what is allowed: a measure for `least`.
+
+    Example:
+        >>> log_excess(0.1, Fraction(1, 10)) > 0, log_excess(0.0, Fraction(1, 10)) < 0
+        (True, True)
+    """
+    enough = Fraction(delta) <= allowed
+    measure = math.log(max(delta, 5e-324)) + math.log(allowed.denominator) - math.log(allowed.numerator)
+    return min(measure, 0.0) if enough else max(measure, 1e-16)
+
+
+def _bracket(lacks: Callable[[int], float], guess: Fraction, low: Fraction, high: Fraction) -> tuple[int, int | None]:
+    """Return (t − 1, t) for the least place t with lacks(t) ≤ 0, or (last, None): gallop from the guess, close in."""
     first, last = _place(low), _place(high)
     place, stride = min(max(_place(guess), first), last), _DECADE // 64
-    if holds(place):
-        top, bottom = place, first - 1
+    value = lacks(place)
+    if value <= 0:
+        top, under, bottom, over = place, value, first - 1, 1.0
         while top > first:
             place = max(first, top - stride)
-            if not holds(place):
-                bottom = place
+            value = lacks(place)
+            if value > 0:
+                bottom, over = place, value
                 break
-            top, stride = place, 2 * stride
+            top, under, stride = place, value, 2 * stride
     else:
-        top, bottom = last + 1, place
+        bottom, over, top, under = place, value, last + 1, 0.0
         while bottom < last:
             place = min(last, bottom + stride)
-            if holds(place):
-                top = place
+            value = lacks(place)
+            if value <= 0:
+                top, under = place, value
                 break
-            bottom, stride = place, 2 * stride
+            bottom, over, stride = place, value, 2 * stride
         if top > last:
             return last, None
+    return _close_in(lacks, bottom, over, top, under)
+
+
+def _close_in(lacks: Callable[[int], float], bottom: int, over: float, top: int, under: float) -> tuple[int, int]:
+    """Shrink a bracket to neighbours by regula falsi (Illinois), with a bisection at every third step."""
+    step = 0
     while top - bottom > 1:
-        middle = (bottom + top) // 2
-        bottom, top = (bottom, middle) if holds(middle) else (middle, top)
+        step += 1
+        share = over / (over - under) if step % 3 and under < 0 else 0.5
+        middle = min(max(bottom + math.ceil((top - bottom) * share), bottom + 1), top - 1)
+        value = lacks(middle)
+        if value <= 0:
+            top, under, over = middle, value, over / 2
+        else:
+            bottom, over, under = middle, value, under / 2
     return bottom, top
 
 
@@ -88,8 +120,7 @@ def _value(place: int) -> Fraction:
 def _place(value: Fraction) -> int:
     exponent = math.floor(math.log10(value))
     decade = Fraction(10) ** exponent
-    digits: int = math.floor((value / decade - 1) * 10 ** (_DIGITS - 1))
-    return exponent * _DECADE + digits
+    return exponent * _DECADE + int((value / decade - 1) * 10 ** (_DIGITS - 1))
 
 
 def _refuse(place: int) -> Fraction:
@@ -132,6 +163,13 @@ def check_epsilon(epsilon: Fraction) -> Fraction:
     """Return ε if it is an exact rational in (0, 10⁴]."""
     if not isinstance(epsilon, Fraction) or not Fraction(1, 10**12) <= epsilon <= 10**4:
         raise InvalidParameterError("epsilon", "a Fraction with 10⁻¹² ≤ ε ≤ 10⁴", epsilon)
+    return epsilon
+
+
+def check_loss(epsilon: Fraction) -> Fraction:
+    """Return a loss ε at which δ is asked for, if it is an exact rational of at least 0."""
+    if not isinstance(epsilon, Fraction) or epsilon < 0:
+        raise InvalidParameterError("epsilon", "a Fraction with ε ≥ 0", epsilon)
     return epsilon
 
 

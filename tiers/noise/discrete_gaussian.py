@@ -19,6 +19,7 @@ from tiers.noise.calibrate import (
     greatest,
     least,
     least_integer,
+    log_excess,
 )
 from tiers.noise.composition import delta_over, epsilon_over
 from tiers.noise.hockey import float_above
@@ -67,10 +68,10 @@ class DiscreteGaussian:
         check_delta(delta)
         guess = Fraction(gaussian_variance(epsilon, delta, change_set) ** 0.5)
 
-        def private(sigma: Fraction) -> bool:
-            return cls(sigma).delta(epsilon, change_set) <= delta
+        def excess(sigma: Fraction) -> float:
+            return log_excess(cls(sigma).delta(epsilon, change_set), delta)
 
-        return cls(least(private, guess, _SIGMA_LEAST, _SIGMA_MOST))
+        return cls(least(excess, guess, _SIGMA_LEAST, _SIGMA_MOST))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "DiscreteGaussian":

@@ -9,7 +9,15 @@ from flint import arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.noise.calibrate import check_confidence, check_delta, check_epsilon, gaussian_variance, greatest, least
+from tiers.noise.calibrate import (
+    check_confidence,
+    check_delta,
+    check_epsilon,
+    gaussian_variance,
+    greatest,
+    least,
+    log_excess,
+)
 from tiers.noise.hockey import float_above
 from tiers.noise.renyi import check_order, concentrated
 from tiers.real import exact, precision
@@ -54,10 +62,10 @@ class Gaussian:
         check_delta(delta)
         guess = Fraction(gaussian_variance(epsilon, delta, change_set))
 
-        def private(square: Fraction) -> bool:
-            return cls(square).delta(epsilon, change_set) <= delta
+        def excess(square: Fraction) -> float:
+            return log_excess(cls(square).delta(epsilon, change_set), delta)
 
-        return cls(least(private, guess, _LEAST, _MOST))
+        return cls(least(excess, guess, _LEAST, _MOST))
 
     @classmethod
     def for_half_width(cls, half_width: Fraction, confidence: Fraction) -> "Gaussian":
@@ -108,12 +116,12 @@ class Gaussian:
         if self.delta(Fraction(0), change_set) <= delta:
             return 0.0
 
-        def holds(epsilon: Fraction) -> bool:
-            return self.delta(epsilon, change_set) <= delta
+        def excess(epsilon: Fraction) -> float:
+            return log_excess(self.delta(epsilon, change_set), delta)
 
         rho = self.rho(change_set)
         guess = rho + 2 * Fraction(math.sqrt(float(rho) * -math.log(delta)))
-        return float_above(least(holds, guess, Fraction(1, 10**15), Fraction(10**4)))
+        return float_above(least(excess, guess, Fraction(1, 10**15), Fraction(10**4)))
 
     def pdf(self, x: float) -> float:
         """Return the density at x; 0.0 only where it underflows."""

@@ -44,15 +44,36 @@ def delta_of_shift(tails_of: TailsOf, shift: int, epsilon: Fraction) -> float:
 def delta_units(tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
     """Return δ at e^ε = γ ≥ 1 in units, and the units by which it may be off. γ comes in the same units, floored."""
     bits, mass = tails.bits, tails.mass
-    low, high = -(shift // 2) - 1, tails.reach + 1
+
+    def gains(t: int) -> bool:
+        return mass(t) << bits >= gamma * mass(t + shift)
+
+    low, high = _bracket(gains, tails, shift, gamma)
     while high - low > 1:
         middle = (low + high) // 2
-        if mass(middle) << bits >= gamma * mass(middle + shift):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if gains(middle) else (middle, high)
     value = tails.tail(high) - (gamma * tails.tail(high + shift) >> bits)
     return max(0, value), (4 * (tails.error + 1) * (gamma + (1 << bits)) >> bits) + 1
+
+
+def _bracket(gains: Callable[[int], bool], tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
+    """Return low < high around the threshold: the whole range, or for a near-Gaussian law a few steps around a guess.
+
+    Each factor P(t)/P(t + 1) is about e^asinh(t/variance), so γ is crossed near t = variance·sinh(log γ/d) − d/2.
+    """
+    least, most = -(shift // 2) - 1, tails.reach + 1
+    if not tails.variance or gamma.bit_length() > tails.bits + 900:
+        return least, most
+    loss = math.log(gamma / (1 << tails.bits)) / shift
+    guess = Fraction(tails.variance) * Fraction(math.sinh(min(loss, 600.0))) - Fraction(shift, 2)
+    place, stride = min(max(round(guess), least + 1), most - 1), 1
+    if gains(place):
+        while place - stride > least and gains(place - stride):
+            place, stride = place - stride, 4 * stride
+        return max(least, place - stride), place
+    while place + stride < most and not gains(place + stride):
+        place, stride = place + stride, 4 * stride
+    return place, min(most, place + stride)
 
 
 def epsilon_of_shift(tails_of: TailsOf, shift: int, delta: Fraction) -> float:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.noise.calibrate import check_confidence, check_epsilon
+from tiers.noise.calibrate import check_confidence, check_epsilon, check_loss
 from tiers.noise.hockey import float_above
 from tiers.noise.pure import pure_renyi
 from tiers.real import exact, precision
@@ -72,9 +72,7 @@ class Laplace:
             >>> round(Laplace(Fraction(1)).delta(Fraction(0), ChangeSet.scalar(1)), 9)
             0.39346934
         """
-        if not isinstance(epsilon, Fraction) or epsilon < 0:
-            raise InvalidParameterError("epsilon", "a Fraction with ε ≥ 0", epsilon)
-        gap = epsilon - self.epsilon(change_set)
+        gap = check_loss(epsilon) - self.epsilon(change_set)
         if gap >= 0:
             return 0.0
         if change_set.bins > 1:

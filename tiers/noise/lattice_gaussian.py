@@ -8,7 +8,15 @@ from flint import arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.noise.calibrate import check_confidence, check_delta, check_epsilon, gaussian_variance, greatest, least
+from tiers.noise.calibrate import (
+    check_confidence,
+    check_delta,
+    check_epsilon,
+    gaussian_variance,
+    greatest,
+    least,
+    log_excess,
+)
 from tiers.noise.skellam import Skellam
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import Tails
@@ -58,10 +66,10 @@ class LatticeGaussian:
         check_delta(delta)
         guess = Fraction(gaussian_variance(epsilon, delta, change_set) ** 0.5)
 
-        def private(sigma: Fraction) -> bool:
-            return Skellam(sigma**2 / 2).delta(epsilon, change_set) <= delta
+        def excess(sigma: Fraction) -> float:
+            return log_excess(Skellam(sigma**2 / 2).delta(epsilon, change_set), delta)
 
-        return cls(least(private, guess, Fraction(1, 10**9), _SIGMA_MOST))
+        return cls(least(excess, guess, Fraction(1, 10**9), _SIGMA_MOST))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "LatticeGaussian":

@@ -12,7 +12,7 @@ from flint import acb, arb
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
 from tiers.guarantee import hockey_stick
-from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, least, least_integer
+from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, check_loss, least, least_integer
 from tiers.noise.pure import pure_renyi, scales_crossed
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails
@@ -22,7 +22,7 @@ from tiers.sensitivity import ChangeSet
 __all__ = ["MultiScaleDiscreteLaplace"]
 
 _SCALES_LIMIT = 64
-_RATE_LIMIT = Fraction(10**4)
+_RATE_LEAST, _RATE_LIMIT = Fraction(1, 10**9), Fraction(10**4)
 _BITS_LIMIT = 1 << 16
 
 
@@ -34,7 +34,7 @@ class MultiScaleDiscreteLaplace:
                 w^ξ = p, all simple, C_w = (1−p)/((1+p)ξ)·Π_{ζ≠ξ} (1−p)²/((1−p·w^ζ)(1−p·w^−ζ)).
     Guarantee:  a change by d ≤ scales moves G_d alone by 1, so the loss is at most rate·⌈d/scales⌉ an entry: ε-DP for
                 ε = rate·max Σ⌈|d_j|/scales⌉ over the change set; on the lattice, exact at d = scales.
-    Args:       scales: Δ, from 1 to 64. rate: the loss of a shift by any one scale, a Fraction in (0, 10⁴].
+    Args:       scales: Δ, from 1 to 64. rate: the loss of a shift by any one scale, a Fraction from 10⁻⁹ to 10⁴.
     Raises:     InvalidParameterError: a parameter outside these.
     Reference:  Wang et al. 2026 (arXiv 2606.15543), table 1.
     Example:
@@ -49,8 +49,8 @@ class MultiScaleDiscreteLaplace:
     def __post_init__(self) -> None:
         if isinstance(self.scales, bool) or not isinstance(self.scales, int) or not 1 <= self.scales <= _SCALES_LIMIT:
             raise InvalidParameterError("scales", f"an integer from 1 to {_SCALES_LIMIT}", self.scales)
-        if not isinstance(self.rate, Fraction) or not 0 < self.rate <= _RATE_LIMIT:
-            raise InvalidParameterError("rate", f"a Fraction with 0 < rate ≤ {_RATE_LIMIT}", self.rate)
+        if not isinstance(self.rate, Fraction) or not _RATE_LEAST <= self.rate <= _RATE_LIMIT:
+            raise InvalidParameterError("rate", "a Fraction with 10⁻⁹ ≤ rate ≤ 10⁴", self.rate)
 
     @classmethod
     def at(cls, epsilon: Fraction, change_set: ChangeSet) -> "MultiScaleDiscreteLaplace":
@@ -75,10 +75,10 @@ class MultiScaleDiscreteLaplace:
         check_half_width(half_width)
         check_confidence(confidence)
 
-        def narrow(rate: Fraction) -> bool:
-            return cls(scales, rate).covers(half_width, confidence)
+        def wide(rate: Fraction) -> bool:
+            return not cls(scales, rate).covers(half_width, confidence)
 
-        return cls(scales, least(narrow, Fraction(3 * scales, half_width + 1), Fraction(1, 10**6), _RATE_LIMIT))
+        return cls(scales, least(wide, Fraction(3 * scales, half_width + 1), _RATE_LEAST, _RATE_LIMIT))
 
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""
@@ -97,7 +97,7 @@ class MultiScaleDiscreteLaplace:
             >>> f"{law.delta(Fraction(3), ChangeSet.scalar(2)):.6g}"
             '0.603418'
         """
-        if epsilon >= self.epsilon(change_set):
+        if check_loss(epsilon) >= self.epsilon(change_set):
             return 0.0
         if change_set.bins > 1:
             raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)

@@ -20,7 +20,7 @@ from tiers.sensitivity import ChangeSet
 __all__ = ["check_order", "concentrated", "skellam_renyi", "skellam_renyi_bound"]
 
 _ORDER_LIMIT = 1024
-_RATE_LIMIT = 10**5
+_RATE_LIMIT = 10**4
 _BITS_LIMIT = 4096
 _GOOD = 46
 
@@ -46,7 +46,7 @@ def concentrated(change_set: ChangeSet) -> tuple[tuple[int, int], ...]:
 def skellam_renyi(rate: Fraction, alpha: Fraction | int, change_set: ChangeSet) -> float:
     """Return D_α of Skellam(rate) maximised over the change set, rounded up.
 
-    Exact to 10⁻¹² by summation up to λ = 10⁵; beyond, or where the sum would need probabilities below 2⁻⁴⁰⁹⁶, the bound
+    Exact to 10⁻¹² by summation up to λ = 10⁴; beyond, or where the sum would need probabilities below 2⁻⁴⁰⁹⁶, the bound
     `skellam_renyi_bound`.
 
     Raises:     InvalidParameterError: α is not in (1, 1024].

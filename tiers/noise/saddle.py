@@ -11,9 +11,12 @@ from fractions import Fraction
 
 from flint import acb, arb
 
+from tiers.errors import InvalidParameterError
 from tiers.real import exact
 
 __all__ = ["log_pmf_ball", "log_tail_ball"]
+
+_PLACE_BITS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ def log_tail_ball(rate: Fraction, k: int, bits: int) -> arb:
 
 
 def _tilt(rate: Fraction, k: int, mean: int, bits: int) -> _Tilt:
+    if abs(k).bit_length() > _PLACE_BITS:
+        raise InvalidParameterError("k", f"an integer of at most {_PLACE_BITS} bits", k)
     theta = Fraction(math.asinh(float(Fraction(mean) / (2 * rate)))).limit_denominator(2**80)
     bits += math.isqrt(math.ceil(2 * rate) + abs(mean)).bit_length() + 8
     nodes, goal = 16, arb(2) ** -bits

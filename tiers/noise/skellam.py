@@ -19,6 +19,7 @@ from tiers.noise.calibrate import (
     greatest,
     least,
     least_integer,
+    log_excess,
 )
 from tiers.noise.composition import delta_over, epsilon_over
 from tiers.noise.renyi import skellam_renyi
@@ -34,6 +35,7 @@ __all__ = ["Skellam"]
 _RATE_LEAST = Fraction(1, 10**30)
 _RATE_MOST = Fraction(10**30)
 _TABLE_RATE = 10**6
+_TABLE_BITS = 192
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,10 @@ class Skellam:
         check_delta(delta)
         guess = _guess(epsilon, delta, change_set)
 
-        def private(rate: Fraction) -> bool:
-            return cls(rate).delta(epsilon, change_set) <= delta
+        def excess(rate: Fraction) -> float:
+            return log_excess(cls(rate).delta(epsilon, change_set), delta)
 
-        return cls(least(private, guess, _RATE_LEAST, _RATE_MOST))
+        return cls(least(excess, guess, _RATE_LEAST, _RATE_MOST))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "Skellam":
@@ -102,7 +104,12 @@ class Skellam:
 
     def pmf(self, k: int) -> float:
         """Return P(X = k), right to the last digits at any rate; 0.0 only where it underflows."""
-        return math.exp(self.log_pmf(k))
+        if self.rate <= _TABLE_RATE:
+            mass = _tails(self.rate, _TABLE_BITS).mass(k)
+            if mass >> 64:
+                return mass / (1 << _TABLE_BITS)
+        with precision(_working_bits(self.rate, k)):
+            return float(log_pmf_ball(self.rate, k, 64).exp().mid())
 
     def log_pmf(self, k: int) -> float:
         """Return log P(X = k), finite for every integer k at every rate: never 0/0, never NaN."""
@@ -205,7 +212,7 @@ def _tails(rate: Fraction, bits: int) -> Tails:
     if rate <= _TABLE_RATE and reach < ENTRIES_LIMIT // 2:
         return TableTails(skellam_table(rate, bits))
     law = Skellam(rate)
-    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach)
+    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, bits // 2, law.variance())
 
 
 def _guess(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> Fraction:

@@ -10,7 +10,7 @@ from flint import acb, arb
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
 from tiers.guarantee import hockey_stick
-from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, least, least_integer
+from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, check_loss, least, least_integer
 from tiers.noise.pure import pure_renyi, scales_crossed
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails
@@ -20,7 +20,7 @@ from tiers.sensitivity import ChangeSet
 __all__ = ["Staircase"]
 
 _PERIOD_LIMIT = 4096
-_RATE_LIMIT = Fraction(10**4)
+_RATE_LEAST, _RATE_LIMIT = Fraction(1, 10**9), Fraction(10**4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Staircase:
     Law:        pmf(mΔ + j) = a·b^m for j < inner, a·b^(m+1) for inner ≤ j < Δ, symmetric;
                 a = (1−b)/(2·inner + 2b(Δ − inner) − (1 − b)).
     Guarantee:  a shift by d ≤ Δ costs at most rate: ε-DP for ε = rate·max Σ⌈|d_j|/Δ⌉ over the change set.
-    Args:       period: Δ, from 1 to 4096. inner: from 1 to Δ. rate: a Fraction in (0, 10⁴].
+    Args:       period: Δ, from 1 to 4096. inner: from 1 to Δ. rate: a Fraction from 10⁻⁹ to 10⁴.
     Raises:     InvalidParameterError: a parameter outside these.
     Reference:  Geng and Viswanath 2014 (arXiv 1212.1186), section on integer-valued queries.
     Example:
@@ -48,8 +48,8 @@ class Staircase:
             raise InvalidParameterError("period", f"an integer from 1 to {_PERIOD_LIMIT}", self.period)
         if isinstance(self.inner, bool) or not isinstance(self.inner, int) or not 1 <= self.inner <= self.period:
             raise InvalidParameterError("inner", f"an integer from 1 to Δ = {self.period}", self.inner)
-        if not isinstance(self.rate, Fraction) or not 0 < self.rate <= _RATE_LIMIT:
-            raise InvalidParameterError("rate", f"a Fraction with 0 < rate ≤ {_RATE_LIMIT}", self.rate)
+        if not isinstance(self.rate, Fraction) or not _RATE_LEAST <= self.rate <= _RATE_LIMIT:
+            raise InvalidParameterError("rate", "a Fraction with 10⁻⁹ ≤ rate ≤ 10⁴", self.rate)
 
     @classmethod
     def at(cls, epsilon: Fraction, change_set: ChangeSet) -> "Staircase":
@@ -69,10 +69,11 @@ class Staircase:
         check_half_width(half_width)
         check_confidence(confidence)
 
-        def narrow(rate: Fraction) -> bool:
-            return cls(period, inner, rate).covers(half_width, confidence)
+        def wide(rate: Fraction) -> bool:
+            return not cls(period, inner, rate).covers(half_width, confidence)
 
-        return cls(period, inner, least(narrow, Fraction(3 * period, half_width + 1), Fraction(1, 10**6), _RATE_LIMIT))
+        guess = Fraction(3 * period, half_width + 1)
+        return cls(period, inner, least(wide, guess, _RATE_LEAST, _RATE_LIMIT))
 
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""
@@ -87,7 +88,7 @@ class Staircase:
 
         Raises:     InvalidParameterError: several entries below the pure ε, where no exact δ is computed.
         """
-        if epsilon >= self.epsilon(change_set):
+        if check_loss(epsilon) >= self.epsilon(change_set):
             return 0.0
         if change_set.bins > 1:
             raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)

@@ -27,6 +27,11 @@ class Tails(Protocol):
         ...
 
     @property
+    def variance(self) -> float:
+        """Return the variance if the law is nearly Gaussian and its masses are dear; 0.0 means: just search."""
+        ...
+
+    @property
     def reach(self) -> int:
         """Return some K with P(X > K) of at most `error` units."""
         ...
@@ -50,12 +55,12 @@ class TableTails:
         True
     """
 
-    __slots__ = ("bits", "error", "masses", "reach", "tails")
+    __slots__ = ("bits", "error", "masses", "reach", "tails", "variance")
 
     def __init__(self, table: LatticeTable) -> None:
         half = list(table.masses[-table.first :])
         self.reach = len(half) - 1
-        self.bits = table.bits
+        self.bits, self.variance = table.bits, 0.0
         self.error = len(half) * table.error + table.outside
         self.masses = [*half, 0]
         self.tails = [*list(accumulate(reversed(half)))[::-1], 0]
@@ -73,14 +78,23 @@ class TableTails:
 
 @dataclass(slots=True)
 class BallTails:
-    """Tails computed one at a time from balls of log P(X = k) and log P(X ≥ k), for laws too wide for a table."""
+    """Tails computed one at a time from balls of log P(X = k) and log P(X ≥ k), for laws too wide for a table.
+
+    Each is right to `accuracy` bits only, so that laws whose masses are dear need not pay for all of them.
+    """
 
     log_mass: Callable[[int, int], arb]
     log_tail: Callable[[int, int], arb]
     bits: int
     reach: int
-    error: int = 1
+    accuracy: int = 0
+    variance: float = 0.0
     known: dict[tuple[bool, int], int] = field(default_factory=dict)
+
+    @property
+    def error(self) -> int:
+        """Return the units by which a mass or a tail may be off."""
+        return 1 << (self.bits - (self.accuracy or self.bits))
 
     def mass(self, k: int) -> int:
         """Return the units of P(X = k)."""
@@ -98,7 +112,7 @@ class BallTails:
         if (is_mass, k) not in self.known:
             source = self.log_mass if is_mass else self.log_tail
             with precision(self.bits + 64 + 2 * self.reach.bit_length()):
-                ball = source(k, self.bits).exp() * arb(2) ** self.bits
-                self.known[is_mass, k] = int(ball.mid().floor().unique_fmpz())
-                assert ball.rad() < 0.25
+                ball = source(k, self.accuracy or self.bits).exp() * arb(2) ** self.bits
+                self.known[is_mass, k] = int((ball.mid() + arb(0.5)).floor().unique_fmpz())
+                assert ball.rad() < self.error / 2
         return self.known[is_mass, k]

@@ -10,17 +10,18 @@ from flint import arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError, NoResidualError
-from tiers.noise.calibrate import check_confidence, check_half_width, least
+from tiers.noise.calibrate import check_confidence, check_half_width, check_loss, least
 from tiers.noise.composition import delta_over, epsilon_over
 from tiers.noise.hockey import float_above
 from tiers.noise.renyi import check_order, concentrated
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails, Tails
-from tiers.real import Real, compare, exact, precision, to_float
+from tiers.real import Real, compare, exact, floor_scaled, precision, to_float
 from tiers.sensitivity import ChangeSet
 
 __all__ = ["TwoSidedGeometric", "ZeroInflated"]
 
+_RATE_LEAST = Fraction(1, 10**30)
 _RATE_LIMIT = Fraction(10**4)
 
 
@@ -31,7 +32,7 @@ class TwoSidedGeometric:
     Law:        pmf(k) = tanh(rate/2)·e^(−rate·|k|); cf(t) = (1−p)²/(1−2p·cos t+p²); variance = 2p/(1−p)².
     Guarantee:  added to every entry of an integer vector it is ε-DP for ε = rate·Δ₁, whatever entries one unit
                 touches, since |log P(x)/P(x−d)| ≤ rate·|d| with equality far out; exact on the lattice.
-    Args:       rate: ε/Δ₁ > 0, at most 10⁴.
+    Args:       rate: ε/Δ₁, from 10⁻³⁰ to 10⁴.
     Raises:     InvalidParameterError: `rate` is not such a rational.
     Reference:  Ghosh, Roughgarden, Sundararajan 2012; Wang et al. 2026 (arXiv 2606.15543), section 4.
     Example:
@@ -43,8 +44,8 @@ class TwoSidedGeometric:
     family: ClassVar[str] = "tsg"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rate, Fraction) or not 0 < self.rate <= _RATE_LIMIT:
-            raise InvalidParameterError("rate", f"a Fraction with 0 < ε/Δ₁ ≤ {_RATE_LIMIT}", self.rate)
+        if not isinstance(self.rate, Fraction) or not _RATE_LEAST <= self.rate <= _RATE_LIMIT:
+            raise InvalidParameterError("rate", f"a Fraction with 10⁻³⁰ ≤ ε/Δ₁ ≤ {_RATE_LIMIT}", self.rate)
 
     @classmethod
     def at(cls, epsilon: Fraction, change_set: ChangeSet) -> "TwoSidedGeometric":
@@ -63,11 +64,11 @@ class TwoSidedGeometric:
         check_half_width(half_width)
         miss = 1 - check_confidence(confidence)
 
-        def narrow(rate: Fraction) -> bool:
-            return compare(cls(rate)._outside(half_width), miss) <= 0
+        def wide(rate: Fraction) -> bool:
+            return compare(cls(rate)._outside(half_width), miss) > 0
 
-        guess = -math.log(float(miss)) / (half_width + 1) if miss > Fraction(1, 10**300) else 700.0
-        return cls(least(narrow, Fraction(max(guess, 1e-30)), Fraction(1, 10**30), _RATE_LIMIT))
+        guess = (math.log(miss.denominator) - math.log(miss.numerator)) / (half_width + 1)
+        return cls(least(wide, Fraction(guess), _RATE_LEAST, _RATE_LIMIT))
 
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""
@@ -85,7 +86,7 @@ class TwoSidedGeometric:
             >>> law.delta(Fraction(1), ChangeSet.scalar(1)), round(law.delta(Fraction(0), ChangeSet.scalar(1)), 9)
             (0.0, 0.462117157)
         """
-        return 0.0 if epsilon >= self.epsilon(change_set) else delta_over(self, epsilon, change_set)
+        return 0.0 if check_loss(epsilon) >= self.epsilon(change_set) else delta_over(self, epsilon, change_set)
 
     def epsilon_at(self, delta: Fraction, change_set: ChangeSet) -> float:
         """Return the least ε at which the law is (ε, δ)-DP over the whole change set, rounded up; pure ε at δ = 0."""
@@ -151,11 +152,11 @@ class TwoSidedGeometric:
         """
         check_confidence(confidence)
         miss = 1 - confidence
-        guess = math.log(float(miss) * (1 + math.exp(-float(self.rate))) / 2) / -float(self.rate) - 1
-        h = max(0, math.floor(guess) - 1)
-        while compare(self._outside(h), miss) > 0:
-            h += 1
-        return h
+
+        def needed() -> arb:
+            return -(exact(miss) * (1 + self.decay()) / 2).log() / exact(self.rate)
+
+        return max(0, floor_scaled(needed, 0))
 
     def residual_to(self, lower: "TwoSidedGeometric") -> "ZeroInflated":
         """Return the noise s for which `self` + s has exactly the law of `lower`.

@@ -25,7 +25,7 @@ class ClosedForm:
 class BallProof:
     """Valid for every k: balls prove pmf(k) > 0 for |k| ≤ `checked_to`, the sign of the leading terms proves the rest.
 
-    Args:       checked_to: last k checked one by one. least: the least probability among them. tail: why the rest holds.
+    Args:       checked_to: last k checked one by one. least: the least of these. tail: why the rest holds.
 
     Example:
         >>> BallProof(checked_to=3, least=0.01, tail="one positive geometric term").rests_on

@@ -49,7 +49,7 @@ def lighter_tail(upper: NoiseLaw, lower: NoiseLaw) -> str | None:
     Example:
         >>> from tiers.noise.tsg import TwoSidedGeometric
         >>> lighter_tail(TwoSidedGeometric(Fraction(2)), Skellam(Fraction(5)))[:35]
-        'at k = 88 the lower tail is 1.12e-77'
+        'at k = 88 the lower tail is 1.11e-7'
     """
     if tail_order(lower) <= tail_order(upper):
         return None

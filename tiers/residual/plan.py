@@ -58,7 +58,8 @@ class Residual:
         """Return P(s = 0): how often an entry shows the same number at both tiers.
 
         Example:
-            >>> round(residual(TwoSidedGeometric(Fraction(1)), TwoSidedGeometric(Fraction(9, 10))).same_probability(), 3)
+            >>> upper, lower = TwoSidedGeometric(Fraction(1)), TwoSidedGeometric(Fraction(9, 10))
+            >>> round(residual(upper, lower).same_probability(), 3)
             0.883
         """
         match self.law:
@@ -127,9 +128,7 @@ def _closed(upper: _Law, lower: _Law) -> Residual | None:
             _need(missing > 0, upper, lower, "Skellam rates add, and the lower one is not the larger")
             return Residual(upper, lower, Skellam(missing), ClosedForm("Skellam rates add"))
         case MultiScaleDiscreteLaplace(), MultiScaleDiscreteLaplace() if upper.scales == lower.scales:
-            _need(
-                lower.rate < upper.rate, upper, lower, "the lower rate is not the smaller, so its variance is no larger"
-            )
+            _need(lower.rate < upper.rate, upper, lower, "the lower rate is not the smaller one")
             form = ClosedForm("Σ ξ·s_ξ, each s_ξ the residual of two-sided geometrics")
             return Residual(upper, lower, FiniteMix(upper, lower), form)
         case Gaussian(), Gaussian():
@@ -137,9 +136,7 @@ def _closed(upper: _Law, lower: _Law) -> Residual | None:
             _need(missing > 0, upper, lower, "Gaussian variances add, and the lower one is not the larger")
             return Residual(upper, lower, Gaussian(missing), ClosedForm("Gaussian variances add"))
         case Laplace(), Laplace():
-            _need(
-                lower.scale > upper.scale, upper, lower, "the lower scale is not the larger, so neither is its variance"
-            )
+            _need(lower.scale > upper.scale, upper, lower, "the lower scale is not the larger one")
             form = ClosedForm("φ_lower/φ_upper = w + (1−w)·φ_lower, w = (b/b′)²")
             return Residual(upper, lower, LaplaceResidual(upper, lower), form)
     return None

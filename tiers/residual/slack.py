@@ -1,5 +1,6 @@
 """Residuals by numbers: a finite table from the wrapped inverse, and a proved bound on what it is off by."""
 
+import math
 from fractions import Fraction
 
 from flint import arb, fmpz_poly
@@ -11,18 +12,18 @@ from tiers.real import precision
 from tiers.residual.certificate import SlackBound
 from tiers.residual.spectrum import AnyLaw, Ring, invert, witness
 
-__all__ = ["approximate", "distance"]
+__all__ = ["SLACK_LIMIT", "approximate", "distance"]
 
+SLACK_LIMIT = Fraction(1, 10**6)
 _BITS = 128
-_FIRST_POINTS = 2
 _POINTS_LIMIT = 1 << 15
 
 
 def approximate(upper: AnyLaw, lower: AnyLaw) -> tuple[LatticeTable, SlackBound] | str:
     """Return a table and its certificate, or a witness that no residual exists.
 
-    Rings of 2, 4, 8, … points are searched for a witness until one holds both laws; what is then negative is below
-    the wrap bound or refused, so the table is the inverse with that little clipped and its total set right.
+    The quotient is inverted on a ring that holds both laws. Negative mass above 10⁻⁶ in all is refused, with the
+    witness of the smallest ring that has one; less is clipped, and is a part of τ.
 
     Raises:     InvalidParameterError: laws too wide for a ring of 2¹⁵ points.
     Example:
@@ -32,26 +33,30 @@ def approximate(upper: AnyLaw, lower: AnyLaw) -> tuple[LatticeTable, SlackBound]
         ('1.4e-09', True)
     """
     tables = [law if isinstance(law, LatticeTable) else law.table(_BITS) for law in (upper, lower)]
-    span = 2 * max(max(abs(table.first), abs(table.last)) for table in tables) + 1
-    points = _FIRST_POINTS
-    while True:
-        if points > _POINTS_LIMIT:
-            raise InvalidParameterError("laws", f"two that fit a ring of {_POINTS_LIMIT} points", span)
-        ring = invert(upper, lower, points)
-        wide = points > span
-        found = witness(ring) if not wide or _is_gross(ring) else None
-        if found is not None:
-            return found
-        if wide:
-            break
-        points *= 2
+    points = 1 << (2 * max(max(abs(table.first), abs(table.last)) for table in tables) + 1).bit_length()
+    if points > _POINTS_LIMIT:
+        raise InvalidParameterError("laws", f"two that fit a ring of {_POINTS_LIMIT} points", points)
+    ring = invert(upper, lower, points)
+    negative = math.fsum(max(0.0, -float(entry.mid())) for entry in ring.entries)
+    if negative > SLACK_LIMIT:
+        return _first_witness(upper, lower, points)
     table = _clipped(ring)
     apart = distance(tables[0], table, tables[1])
-    negative = sum((-float(entry.mid()) for entry in ring.entries if entry.mid() < 0), 0.0)
-    wrap = sum(table.outside + table.error for table in tables) / 2**_BITS
+    wrap = sum(each.outside + each.error for each in tables) / 2**_BITS
     least = min(float(entry.mid()) for entry in ring.entries)
     tau = max(Fraction(negative), Fraction(apart)) + Fraction(ring.accuracy() * points) + Fraction(wrap)
     return table, SlackBound(tau, least, negative, points, wrap, apart)
+
+
+def _first_witness(upper: AnyLaw, lower: AnyLaw, most: int) -> str:
+    """Return the witness of the smallest ring that holds one."""
+    points = 2
+    while points <= most:
+        found = witness(invert(upper, lower, points))
+        if found is not None:
+            return found
+        points *= 2
+    raise InvalidParameterError("laws", "a quotient that balls can place", f"none certain on {most} points")
 
 
 def distance(upper: LatticeTable, step: LatticeTable, lower: LatticeTable) -> float:
@@ -77,11 +82,6 @@ def distance(upper: LatticeTable, step: LatticeTable, lower: LatticeTable) -> fl
         Fraction(table.outside + table.error * len(table.masses), 1 << table.bits) for table in (upper, step, lower)
     )
     return float_above((total * unit + 2 * errors) / 2)
-
-
-def _is_gross(ring: Ring) -> bool:
-    """Return whether the negative entries are a fault of the pair and not of clipping: more than 10⁻⁶ in all."""
-    return sum(-float(entry.mid()) for entry in ring.entries if entry.mid() < 0) > 1e-6
 
 
 def _clipped(ring: Ring) -> LatticeTable:
