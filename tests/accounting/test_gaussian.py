@@ -10,6 +10,8 @@ from tests.accounting import oracles
 from tiers.accounting import gaussian
 from tiers.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from tiers.errors import InvalidParameterError
+from tiers.noise.gaussian import Gaussian
+from tiers.sensitivity import ChangeSet
 
 PRECISE = 1e-12
 
@@ -79,6 +81,35 @@ def test_delta_close_to_one_gives_zero_not_less() -> None:
     assert gaussian_epsilon(1.0, 1 - 2**-53) == 0.0
     assert gaussian_epsilon(1.0, 0.3829249226) == 0.0
     assert 0 < gaussian_epsilon(1.0, 0.3829249225) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon"), [(1.0, 1e300), (1e-12, 1.0), (1e6, 1e300), (1e6, 0.0), (1e6, 5e11), (30.0, 0.0)]
+)
+def test_delta_stays_between_its_least_value_and_one(mu: float, epsilon: float) -> None:
+    assert 1e-300 <= gaussian_delta(mu, epsilon) <= 1
+    assert gaussian_delta(mu, epsilon) >= (1e-300 if epsilon > 1e12 else oracles.gaussian_delta(mu, epsilon))
+
+
+def test_exact_numbers_are_taken_to_their_safe_side() -> None:
+    third = Fraction(1, 3)
+    assert gaussian_epsilon(third, Fraction(1, 10**6)) == gaussian_epsilon(math.nextafter(1 / 3, 1), 1e-6)
+    assert gaussian_epsilon(1, 1 - Fraction(1, 2**60)) == 0.0
+    for bad in ("1", None, [1.0]):
+        with pytest.raises(InvalidParameterError, match="mu: expected"):
+            gaussian_epsilon(bad, 1e-6)  # type: ignore[arg-type]
+        with pytest.raises(InvalidParameterError, match="delta: expected"):
+            gaussian_epsilon(1.0, bad)  # type: ignore[arg-type]
+        with pytest.raises(InvalidParameterError, match="epsilon: expected"):
+            gaussian_delta(1.0, bad)  # type: ignore[arg-type]
+
+
+def test_the_continuous_law_tells_the_same_curve() -> None:
+    law, scalar = Gaussian(Fraction(4)), ChangeSet.scalar(1)
+    mu = gaussian_mu([law.rho(scalar)])
+    for tenth in (1, 5, 20, 33):
+        epsilon = Fraction(tenth, 10)
+        assert math.isclose(gaussian_delta(mu, float(epsilon)), law.delta(epsilon, scalar), rel_tol=3e-12)
 
 
 def test_epsilon_falls_in_delta_and_rises_in_mu() -> None:

@@ -27,7 +27,7 @@ _REACH = 36.0  # |u|, v: beyond it e^(x²/2) leaves the doubles
 _LAST_STEP = 3e-7  # of ε: the Newton step that ends; its square is what it misses
 _WIDEST = 9e-13  # of the result: a running error bound above it sends the call to balls
 _SPLIT = 134217729.0  # 2²⁷ + 1, Dekker's constant
-_DELTA_FLOOR = 1e-300
+_LEAST = 1e-300
 _MU_FLOOR, _MU_CEILING = 1e-12, 1e6
 
 
@@ -60,7 +60,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     above the root: the bound on the step's own rounding, added to it, makes the result safe however it was reached.
 
     Law:        δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), any composition of Gaussian steps with √Σ(Δ/σ)² = μ.
-    Guarantee:  the mechanism is (ε, delta)-DP under full adaptivity, given libm's erfc within 8 ulp, exp and log 1 ulp.
+    Guarantee:  the mechanism is (ε, delta)-DP under full adaptivity, given libm's erfc within 8 ulp, exp 2, log 1.
     Args:       mu: 10⁻¹² ≤ μ ≤ 10⁶. delta: 10⁻³⁰⁰ ≤ δ < 1; a number for display: no ledger decides by it.
     Raises:     InvalidParameterError: outside these, NaN included.
     Reference:  Balle and Wang 2018, theorem 8.
@@ -68,8 +68,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         >>> round(gaussian_epsilon(2**0.5, 1e-6), 9)
         7.286080966
     """
-    if not (_MU_FLOOR <= mu <= _MU_CEILING and _DELTA_FLOOR <= delta < 1):
-        _refuse(mu, delta)
+    if (
+        type(mu) is not float
+        or type(delta) is not float
+        or not (_MU_FLOOR <= mu <= _MU_CEILING and _LEAST <= delta < 1)
+    ):
+        mu, delta = _settle(mu, delta)
     target = log(delta) + _LOG_ROOT_TWO_PI
     epsilon = _guess(mu, -target)
     for _ in range(12):
@@ -109,10 +113,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         >>> round(gaussian_delta(2**0.5, 7.0), 10)
         2.5917e-06
     """
-    if not _MU_FLOOR <= mu <= _MU_CEILING:
-        _refuse(mu, 0.5)
-    if not 0 <= epsilon < math.inf:
-        raise InvalidParameterError("epsilon", "0 ≤ ε < ∞", epsilon)
+    mu, _ = _settle(mu, 0.5)
+    if not isinstance(epsilon, float | int | Fraction) or not 0 <= epsilon < math.inf:
+        raise InvalidParameterError("epsilon", "a number with 0 ≤ ε < ∞", epsilon)
+    epsilon = float(epsilon)
     middle = epsilon / mu
     low, high = middle - mu / 2, middle + mu / 2
     if high <= _REACH:
@@ -130,14 +134,22 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         if difference > 0:
             error = _UNIT * (error / difference + 4 * abs(low) * high + 2 * low * low + 130)
             if error <= _WIDEST:
-                return difference * exp(-low * low / 2 - _LOG_ROOT_TWO_PI) * (1 + error)
-    return _delta_by_balls(mu, epsilon)
+                return min(1.0, difference * exp(-low * low / 2 - _LOG_ROOT_TWO_PI) * (1 + error))
+    return _LEAST if low > 38 else _delta_by_balls(mu, epsilon)  # δ < Φ(−u) < 10⁻³¹⁵
 
 
-def _refuse(mu: float, delta: float) -> None:
-    if not _MU_FLOOR <= mu <= _MU_CEILING:
-        raise InvalidParameterError("mu", "10⁻¹² ≤ μ ≤ 10⁶", mu)
-    raise InvalidParameterError("delta", "10⁻³⁰⁰ ≤ δ < 1", delta)
+def _settle(mu: float, delta: float) -> tuple[float, float]:
+    """Return both as doubles in their ranges, or refuse them by name; δ = 1 − 2⁻⁶⁰ becomes the double below 1."""
+    if not isinstance(mu, float | int | Fraction) or not _MU_FLOOR <= mu <= _MU_CEILING:
+        raise InvalidParameterError("mu", "a number with 10⁻¹² ≤ μ ≤ 10⁶", mu)
+    if not isinstance(delta, float | int | Fraction) or not _LEAST <= delta < 1:
+        raise InvalidParameterError("delta", "a number with 10⁻³⁰⁰ ≤ δ < 1", delta)
+    width, chance = float(mu), float(delta)
+    if width < mu:
+        width = math.nextafter(width, math.inf)
+    if chance > delta:
+        chance = math.nextafter(chance, 0.0)
+    return width, chance
 
 
 def _guess(mu: float, budget: float) -> float:
@@ -167,7 +179,7 @@ def _series(middle: float, mu: float) -> tuple[float, float]:
 
 
 def _curve_error(epsilon: float, mu: float, difference: float, target: float) -> float:
-    """The bound on the error of log δ as computed, R(x) being within (3x² + 24) units of 2⁻⁵³ (libm: 8 ulp)."""
+    """The bound on the error of log δ as computed, R(x) being within (3x² + 30) units of 2⁻⁵³ (see Guarantee)."""
     middle = epsilon / mu
     low, high = middle - mu / 2, middle + mu / 2
     if mu < _SERIES_BELOW:
@@ -189,7 +201,10 @@ def _moments(x: float, mu: float, first: float, second: float, third: float) -> 
 
 
 def _moments_error(x: float, mu: float, units: float) -> float:
-    """The error of that series in units of 2⁻⁵³, when R is within `units`: M_1 carries it, the rest adds under 60 %."""
+    """The error of that series in units of 2⁻⁵³, when R is within `units`: M_1 carries it, the rest adds under 60 %.
+
+    For (μx)²/24 + (μx)⁴/1920 + … stays below 0.6 while μx < 3, and beyond that the bound is too wide to be used.
+    """
     return mu * (1.6 * (min(1.0, 1.2534 * x) * (units + 4) + 4) + 4)
 
 
@@ -246,10 +261,10 @@ def _delta_by_balls(mu: float, epsilon: float) -> float:
     while working <= 1 << 16:
         with precision(working):
             ball = _curve(Fraction(mu), Fraction(epsilon))
-            if ball < arb(_DELTA_FLOOR):
-                return _DELTA_FLOOR
+            if ball < arb(_LEAST):
+                return _LEAST
             if ball.rel_accuracy_bits() >= 60:
                 upper = float(ball.upper())
-                return math.nextafter(upper, 1.0)
+                return min(1.0, math.nextafter(upper, math.inf))
         working *= 2
     raise InvalidParameterError("delta", "a curve that balls can place", (mu, epsilon))
