@@ -112,13 +112,21 @@ def test_intervals_hold_what_a_larger_window_finds() -> None:
 
 
 def test_the_lower_bound_on_delta_allows_for_what_the_other_truth_lacks() -> None:
-    """Tier 2 hangs on an unseen tier 1 that hardly fits the window: the truth next to the edge lacks more."""
-    wide = np.array([0.0, 0.0, 0.5, 0.0, 0.5, 0.0, 0.0])
-    jump = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
-    nodes = (Node(None, np.pad(wide, 4), 0.0), Node(0, np.pad(jump, 4), 0.0))
-    narrow, full = (joint_loss(nodes, (1,), epsilon=0.0, window=w, core=1) for w in (2, 3))
-    assert narrow.delta_low <= narrow.delta_high
-    assert narrow.delta_low <= full.delta_high
+    """Tier 2 hangs on an unseen tier 1 at 0 or 3; with truth 1 half of it leaves the window, and δ(0) is still 1/7."""
+    base, step = np.zeros(15), np.zeros(15)
+    base[[7, 10]], step[4:11] = 0.5, 1 / 7
+    nodes = (Node(None, base, 0.0), Node(0, step, 0.0))
+    for window in (2, 3):
+        got = joint_loss(nodes, (1,), epsilon=0.0, window=window, core=1)
+        assert got.delta_low <= 1 / 7 <= got.delta_high
+
+
+def test_outputs_that_cannot_come_up_say_nothing() -> None:
+    fair = np.zeros(31)
+    fair[[14, 16]] = 0.5
+    got = joint_loss((Node(None, fair, 0.0),), (0,), epsilon=0.0, shift=2, window=6, core=4)
+    assert (round(got.delta_low, 9), round(got.delta_high, 9)) == (0.5, 0.5)
+    assert got.ratio_high == got.ratio_low == math.inf
 
 
 def test_a_residual_with_the_wrong_parameter_is_seen() -> None:

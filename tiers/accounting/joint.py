@@ -227,7 +227,9 @@ def _delta(p: _Array, q: _Array, factor: float) -> tuple[float, float]:
 
 
 def _ratios(p: _Array, q: _Array, missing: float) -> tuple[float, float]:
+    """Bound the largest log p/q from both sides; outputs that neither truth can give say nothing."""
     with np.errstate(divide="ignore"):
-        low = np.log(p) - np.log(q + missing)
-        high = np.log(p + missing) - np.log(q)
-    return float(low.max()) - 2 * _ROUNDING, float(high.max()) + 2 * _ROUNDING
+        low = np.log(p[p > 0]) - np.log(q[p > 0] + missing)
+        possible = p + missing > 0
+        high = np.log(p[possible] + missing) - np.log(q[possible])
+    return float(low.max(initial=0.0)) - 2 * _ROUNDING, float(high.max(initial=0.0)) + 2 * _ROUNDING
