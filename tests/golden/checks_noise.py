@@ -19,6 +19,7 @@ from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.residual import LaplaceResidual, residual
 from tiers.residual.spectrum import invert
+from tiers.sampling.bridge import Bridge
 from tiers.sensitivity import ChangeSet
 
 Data = Mapping[str, Any]
@@ -99,6 +100,25 @@ def discrete_gaussian_witness(case: Data, checked: Checked) -> None:
     checked.close(points * min(float(entry.mid()) for entry in ring.entries), case["min_eigenvalue"])
     with pytest.raises(NoResidualError):
         residual(upper, lower)
+
+
+def bridge_to_a_middle_tier(case: Data, checked: Checked) -> None:
+    bridge = Bridge.between(*(TwoSidedGeometric(Fraction(epsilon)) for epsilon in case["eps"]))
+    for k, want in case["pmf"].items():
+        checked.close(bridge.pmf(int(k), gap=case["gap"]), want)
+    checked.close(math.fsum(bridge.pmf(k, gap=case["gap"]) for k in range(-400, 401)), case["sum_check"])
+
+
+def bridge_from_minus_two_to_four(case: Data, checked: Checked) -> None:
+    bridge = Bridge.between(*(TwoSidedGeometric(Fraction(epsilon)) for epsilon in case["tsg_bridge"]))
+    for k, want in zip(range(-2, 5), case["p_first_residual_minus2_to_4"], strict=True):
+        checked.close(bridge.pmf(k, gap=case["total_residual"]), want)
+
+
+def late_top_from_minus_four_to_four(case: Data, checked: Checked) -> None:
+    bridge = Bridge.above(*(TwoSidedGeometric(Fraction(epsilon)) for epsilon in case["tsg_upward"]))
+    for k, want in zip(range(-4, 5), case["p_high_noise_minus4_to_4"], strict=True):
+        checked.close(bridge.pmf(k, gap=case["low_noise"]), want)
 
 
 def gaussian_tiers(case: Data, checked: Checked) -> None:

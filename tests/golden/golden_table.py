@@ -58,6 +58,21 @@ _ROWS: tuple[tuple[str, str, str, Check, Fraction], ...] = (
         accounting.release_baselines,
         CLOSED_FORM,
     ),
+    ("tiers.json", "tsg_bridge", "eps gap sum_check pmf", noise.bridge_to_a_middle_tier, CLOSED_FORM),
+    (
+        "chain_noise.json",
+        "cases",
+        "kind tsg_bridge total_residual p_first_residual_minus2_to_4",
+        noise.bridge_from_minus_two_to_four,
+        CLOSED_FORM,
+    ),
+    (
+        "chain_noise.json",
+        "cases",
+        "kind tsg_upward low_noise p_high_noise_minus4_to_4",
+        noise.late_top_from_minus_four_to_four,
+        CLOSED_FORM,
+    ),
     ("tiers.json", "laplace", "eps_hi eps_lo residual_weight_zero_atom", noise.laplace_atom, CLOSED_FORM),
     (
         "tiers.json",
