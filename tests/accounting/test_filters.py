@@ -156,7 +156,7 @@ def test_guarantee_zcdp_filter() -> None:
     assert replay(ZCDPFilter(10), [6, 5, 4, 1])[0] == replay(PureFilter(10), [6, 5, 4, 1])[0]
 
 
-def test_guarantee_approx_filter() -> None:
+def test_an_approx_ledger_never_spends_what_formula_three_does_not_allow() -> None:
     ledger = ApproxFilter.of(*PROMISE)
     spent = replay(ledger, [7_000_000] * 4)[1].spent_nano
     assert zcdp_admits(Fraction(spent, NANO), *PROMISE)
