@@ -175,5 +175,32 @@ def test_a_delta_outside_the_open_interval_is_refused(delta: Fraction) -> None:
             function(Fraction(1), delta)
     with pytest.raises(InvalidParameterError, match="s: expected"):
         g_delta(Fraction(1), Fraction(1, 2))
-    with pytest.raises(InvalidParameterError, match="rho: expected"):
-        zcdp_to_epsilon(Fraction(10**6 + 1), Fraction(1, 2))
+
+
+HUGE, SMALL = Fraction(10**400), Fraction(1, 10**400)
+
+
+@pytest.mark.parametrize("extreme", [HUGE, SMALL])
+def test_numbers_that_no_double_holds_are_refused_by_name(extreme: Fraction) -> None:
+    delta = Fraction(1, 10**6)
+    for function in (zcdp_to_epsilon, zcdp_to_epsilon_simple, formula_root):
+        with pytest.raises(InvalidParameterError, match="rho: expected"):
+            function(extreme, delta)
+        with pytest.raises(InvalidParameterError, match="reach: expected"):
+            function(Fraction(1), delta, extreme)
+    for function in (rho_star, rho_star_nano):
+        with pytest.raises(InvalidParameterError, match="epsilon: expected"):
+            function(extreme, delta)
+    with pytest.raises(InvalidParameterError, match="s: expected"):
+        g_delta(1 + extreme, delta)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1, 10**6), Fraction(100), Fraction(10**9)])
+@pytest.mark.parametrize("delta", [TINY, Fraction(1, 2), 1 - Fraction(1, 10**30)])
+@pytest.mark.parametrize("reach", [Fraction(1, 10**9), Fraction(1), Fraction(10**9)])
+def test_the_ends_of_every_range_are_answered(epsilon: Fraction, delta: Fraction, reach: Fraction) -> None:
+    rho = Fraction(rho_star(epsilon, delta, reach))
+    assert oracles.formula_three_is_at_most(epsilon, rho, delta, reach)
+    assert not oracles.formula_three_is_at_most(epsilon, rho * (1 + Fraction(1, 10**13)), delta, reach)
+    units = rho_star_nano(epsilon, delta, reach)
+    assert abs(units - rho * NANO) <= 1 + rho * NANO / 10**13

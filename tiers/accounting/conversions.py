@@ -30,8 +30,14 @@ __all__ = [
     "zcdp_to_epsilon_simple",
 ]
 
-_RHO_CEILING = 10**6
 _DELTA_FLOOR = Fraction(1, 10**300)
+# Where doubles can propose: (least, most, as text). Far outside every use.
+_RANGES = {
+    "rho": (Fraction(1, 10**30), Fraction(10**6), "10⁻³⁰ to 10⁶"),
+    "epsilon": (Fraction(1, 10**30), Fraction(10**9), "10⁻³⁰ to 10⁹"),
+    "reach": (Fraction(1, 10**9), Fraction(10**9), "10⁻⁹ to 10⁹"),
+    "s": (1 + Fraction(1, 10**100), Fraction(10**310), "above 1 (by 10⁻¹⁰⁰) to 10³¹⁰"),
+}
 
 
 def pure_to_zcdp(epsilon: Fraction) -> Fraction:
@@ -57,7 +63,7 @@ def zcdp_admits(rho: Fraction, epsilon: Fraction, delta: Fraction, reach: Fracti
         [True, False]
     """
     _check(rho, delta, reach)
-    return _admits(rho, positive("epsilon", epsilon), delta, Fraction(reach))
+    return _admits(Fraction(rho), _within("epsilon", epsilon), delta, Fraction(reach))
 
 
 def formula_root(rho: Fraction, delta: Fraction, reach: Fraction | int = 1) -> float:
@@ -78,7 +84,8 @@ def zcdp_to_epsilon(rho: Fraction, delta: Fraction, reach: Fraction | int = 1) -
 
     Law:        ε = s·ρ·Λ at the root s of `formula_root`; = min over s of max(g(s)·√ρ, s·ρ·Λ).
     Guarantee:  every ρ-zCDP mechanism is (ε·t, δ)-DP at every distance t ≤ reach; always below the simple corollary.
-    Args:       rho: 0 < ρ ≤ 10⁶, exact. delta: 10⁻³⁰⁰ ≤ δ < 1, exact. reach: Λ, the largest distance; 1 for plain DP.
+    Args:       rho: 10⁻³⁰ ≤ ρ ≤ 10⁶, exact. delta: 10⁻³⁰⁰ ≤ δ < 1, exact. reach: Λ, the largest distance, from 10⁻⁹
+                to 10⁹; 1 for plain DP.
     Raises:     InvalidParameterError: outside these; a float never is exact.
     Reference:  Liang and Yi, Adaptive Privacy Budgeting, lemma 3.2.
     Example:
@@ -119,8 +126,7 @@ def g_delta(s: Fraction, delta: Fraction) -> float:
         >>> round(g_delta(Fraction(10), Fraction(1, 10**6)), 6), g_delta(Fraction(5_000_000), Fraction(1, 10**6))
         (7.733449, 0.0)
     """
-    if positive("s", s) <= 1:
-        raise InvalidParameterError("s", "a rational above 1", s)
+    _within("s", s)
     _check(Fraction(1), delta, 1)
     inside = 2 / ((s + 1) * delta)
     if inside <= 1:
@@ -143,7 +149,7 @@ def rho_star(epsilon: Fraction, delta: Fraction, reach: Fraction | int = 1) -> f
         0.0223603815
     """
     _check(Fraction(1), delta, reach)
-    target, span = positive("epsilon", epsilon), Fraction(reach)
+    target, span = _within("epsilon", epsilon), Fraction(reach)
     guess = _rho_guess(float(target), _log(delta), float(span))
     return _round_until(guess, -1, lambda rho: _admits(Fraction(rho), target, delta, span))
 
@@ -158,8 +164,12 @@ def rho_star_nano(epsilon: Fraction, delta: Fraction, reach: Fraction | int = 1)
     """
     below = Fraction(rho_star(epsilon, delta, reach)) * NANO
     units, span = below.numerator // below.denominator, Fraction(reach)
-    while _admits(Fraction(units + 1, NANO), epsilon, delta, span):
-        units += 1
+    step = 1
+    while _admits(Fraction(units + step, NANO), epsilon, delta, span):
+        units, step = units + step, 2 * step
+    while step > 1:
+        step //= 2
+        units += step if _admits(Fraction(units + step, NANO), epsilon, delta, span) else 0
     return units
 
 
@@ -239,8 +249,15 @@ def positive(name: str, value: object) -> Fraction:
 
 
 def _check(rho: object, delta: object, reach: object) -> None:
-    if positive("rho", rho) > _RHO_CEILING:
-        raise InvalidParameterError("rho", f"at most {_RHO_CEILING}", rho)
+    _within("rho", rho)
     if not _DELTA_FLOOR <= positive("delta", delta) < 1:
         raise InvalidParameterError("delta", "a rational with 10⁻³⁰⁰ ≤ δ < 1", delta)
-    positive("reach", reach)
+    _within("reach", reach)
+
+
+def _within(name: str, value: object) -> Fraction:
+    least, most, text = _RANGES[name]
+    exactly = positive(name, value)
+    if not least <= exactly <= most:
+        raise InvalidParameterError(name, f"a rational from {text}", value)
+    return exactly
