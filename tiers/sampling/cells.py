@@ -23,7 +23,18 @@ from tiers.sampling.inversion import LazyUniform, locate
 from tiers.sampling.survival import SymmetricLaw
 from tiers.sampling.words import CellWords
 
-__all__ = ["COUNT_LIMIT", "UNDECIDED", "CellSampler", "Integers", "Raw", "cell_sampler", "cells_of", "check_counts", "trust", "workspace"]
+__all__ = [
+    "COUNT_LIMIT",
+    "UNDECIDED",
+    "CellSampler",
+    "Integers",
+    "Raw",
+    "cell_sampler",
+    "cells_of",
+    "check_counts",
+    "trust",
+    "workspace",
+]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Raw: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -128,10 +139,11 @@ class CellSampler:
             if self.common is not None:
                 self._few(raw, words, start, counts[start:stop], out[start:stop])
             else:
-                self._many(raw, space, words, start, counts[start:stop], out[start:stop])
+                self._many(raw, words, start, counts[start:stop], out[start:stop])
         return out
 
-    def _many(self, raw: Raw, space: Workspace, words: CellWords, start: int, counts: Integers, out: Integers) -> None:
+    def _many(self, raw: Raw, words: CellWords, start: int, counts: Integers, out: Integers) -> None:
+        space = workspace(len(raw), 2 * self.words)
         drawn = self.look_up(raw, space.index[: len(raw)], space.small[: len(raw)])
         places = (drawn == UNDECIDED).nonzero()[0]
         np.add(counts, drawn, out=out)

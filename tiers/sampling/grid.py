@@ -1,8 +1,8 @@
 """Two-sided geometric noise of very small rate: lattice Laplace on a fine grid, by blocks of 8 binary digits.
 
 Z ≥ 0 with probability 1/(1+p), and then Z is geometric; else −1 − Z is. The binary digits of a geometric are
-independent, so blocks of them are: Q = ⌊Z/2^m⌋ is a two-sided law with a sign of its own, and the lower digits, mirrored
-where Q < 0, are blocks of truncated geometric ones. Each is one look-up of 16-bit cells.
+independent, so blocks of them are: Q = ⌊Z/2^m⌋ is a two-sided law with a sign of its own, and the lower digits,
+mirrored where Q < 0, are blocks of truncated geometric ones. Each is one look-up of 16-bit cells.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -104,7 +104,7 @@ class GridSampler:
         """Return Z = Q·2^m + (the digits below, mirrored where Q < 0)."""
         size, of = len(raw), 1 + len(self.blocks)
         index, small = space.index[:size], space.small[:size]
-        high, below, part, sign = rows
+        high, below, part, sign = rows[0], rows[1], rows[2], rows[3]
         below[:] = 0
         for place, sampler in enumerate((self.top, *self.blocks)):
             drawn = sampler.look_up(raw[:, place], index, small)
@@ -122,13 +122,12 @@ class GridSampler:
         below ^= sign
         high <<= self.block_bits * len(self.blocks)
         high += below
-        return high
+        noise: Integers = high
+        return noise
 
 
 @lru_cache(maxsize=64)
-def grid_sampler(
-    rate: Fraction, *, bits: int = 16, block_bits: int = _BLOCK, blocks: int | None = None
-) -> GridSampler:
+def grid_sampler(rate: Fraction, *, bits: int = 16, block_bits: int = _BLOCK, blocks: int | None = None) -> GridSampler:
     """Return the sampler of TSG(e^−rate) for small rates; cached.
 
     Args:       rate: ε/Δ₁ in steps of the grid. bits, block_bits, blocks: 16-bit cells, 8-digit blocks and as many as

@@ -39,9 +39,7 @@ class Lanes:
         # 2^width ≡ 2 modulo 2^room − 1: the remainder of bits `width` apart is the same bits side by side
         room = max(divisor for divisor in range(2, 22) if (width - 1) % divisor == 0)
         mask = (1 << width * room) - 1
-        pieces = tuple(
-            (at * width + half, mask, at) for at in range(0, len(thresholds), room)
-        )
+        pieces = tuple((at * width + half, mask, at) for at in range(0, len(thresholds), room))
         return cls(half, ones * ((1 << half) - 1), ones << half, ones, bound, (1 << room) - 1, pieces)
 
     def hits(self, group: int) -> int | None:

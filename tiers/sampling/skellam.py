@@ -54,14 +54,12 @@ class SkellamSlabs:
         return self._by_definition(words.group(element, _GROUP), words, element)
 
     def _by_definition(self, group: Sequence[int], words: Words | CellWords, element: int) -> int:
-        tail, width, spare = words.tail(element), words.bits, True
-        drawn: list[int] = []
-        tried = [self.poisson.decide(word, tail, width) for word in group[:2]]
-        for value in tried:
-            if value is None and spare:
-                value, spare = self.poisson.decide(group[2], tail, width), False
-            drawn.append(self.poisson.restart(tail, width) if value is None else value)
-        return drawn[0] - drawn[1]
+        tail, width = words.tail(element), words.bits
+        drawn = [self.poisson.decide(word, tail, width) for word in group[:2]]
+        if None in drawn:
+            drawn[drawn.index(None)] = self.poisson.decide(group[2], tail, width)
+        first, second = (self.poisson.restart(tail, width) if value is None else value for value in drawn)
+        return first - second
 
     def _run(self, words: CellWords, counts: Integers, out: Integers, check: Callable[[Integers], None]) -> Integers:
         check_arrays(counts, out)

@@ -173,7 +173,7 @@ def log_pmf(rate: Fraction, from_rate: Integers) -> npt.NDArray[np.float64]:
     Reference:  Loader 2000, Fast and accurate computation of binomial probabilities.
     Example:
         >>> round(float(log_pmf(Fraction(2**20), np.array([0]))[0]), 6)
-        -7.850411
+        -7.85041
     """
     value, rest = _all_but_log(_Mean.of(rate), from_rate.astype(np.float64))
     result: npt.NDArray[np.float64] = rest - 0.5 * np.log(value)

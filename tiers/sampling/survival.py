@@ -71,7 +71,7 @@ def skellam_law(rate: Fraction) -> SymmetricLaw:
     Args:       rate: λ > 0; the work of a table grows as √λ.
     Example:
         >>> skellam_law(Fraction(1)).floors(6)
-        [22, 7, 1, 0]
+        [22, 8, 2, 0]
     """
 
     def survival(m: int) -> Real:
@@ -152,6 +152,13 @@ def _skellam_survivals(rate: Fraction, working: int, size: int) -> tuple[arb, ..
     return tuple(survivals)
 
 
+def _decay_of(rate: Fraction) -> Real:
+    def decay() -> arb:
+        return (-exact(rate)).exp()
+
+    return decay
+
+
 def _whole() -> arb:
     return arb(1)
 
@@ -163,7 +170,7 @@ def _geometric_tails(rate: Fraction, share: Real) -> SymmetricLaw:
     def floors(bits: int) -> list[int]:
         """By repeated multiplication of a lower and an upper integer bound; where they part, by balls."""
         working = bits + _GUARD
-        decay = floor_scaled(lambda: (-exact(rate)).exp(), working)
+        decay = floor_scaled(_decay_of(rate), working)
         low = floor_scaled(survival(1), working)
         high = low + 1
         found: list[int] = []

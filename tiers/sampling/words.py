@@ -104,7 +104,8 @@ class KeyedWords:
 
         Args:       start: a multiple of 64. count: 2²¹ at most. buffer: at least 64 bytes longer than `count`.
         """
-        assert start % _BLOCK_BYTES == 0 and count <= len(_ZEROS) and count <= len(buffer) - _BLOCK_BYTES
+        assert start % _BLOCK_BYTES == 0
+        assert count <= min(len(_ZEROS), len(buffer) - _BLOCK_BYTES)
         with self._lock:
             self._move(_nonce(0, start, count)).update_into(_ZEROS[:count], buffer)
 
