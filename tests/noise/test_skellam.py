@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from mpmath import besseli, exp, log, mp, mpf
 
@@ -60,7 +60,7 @@ def test_table_refuses_what_does_not_fit() -> None:
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(0, 300))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_saddle_agrees_with_bessel(numerator: int, denominator: int, k: int) -> None:
     rate = Fraction(numerator, denominator)
     with precision(400):
@@ -144,12 +144,12 @@ def test_calibration_is_the_least_rate_on_the_safe_side(
     assert exact_delta(smaller, epsilon, shift) > mpf(delta.numerator) / delta.denominator
 
 
-@given(st.fractions(F(1, 20), F(60)), st.integers(1, 4), st.fractions(F(0), F(5)))
-@settings(max_examples=40, deadline=None)
+@given(st.fractions(F(1, 20), F(30)), st.integers(1, 4), st.fractions(F(0), F(2)))
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_guarantee_skellam_is_exact_for_scalar_changes(rate: Fraction, shift: int, epsilon: Fraction) -> None:
     mp.dps = 40
     rate, epsilon = rate.limit_denominator(1000), epsilon.limit_denominator(1000)
-    wanted = exact_delta(rate, epsilon, shift, 250)
+    wanted = exact_delta(rate, epsilon, shift, 350)
     ours = Skellam(rate).delta(epsilon, ChangeSet.scalar(shift))
     assert wanted <= ours <= wanted * (1 + mpf(10) ** -12) + mpf(10) ** -300
 
