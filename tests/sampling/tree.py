@@ -35,6 +35,11 @@ class Script:
         assert element == 0
         return (self.word(at, self.bits) for at in count(self.owned))
 
+    def read(self, length: int) -> bytes:
+        buffer = bytearray(length)
+        self.read_into(0, length, buffer)
+        return bytes(buffer)
+
     def read_into(self, start: int, length: int, buffer: bytearray) -> None:
         assert start == 0
         self.owned = length // self.size

@@ -48,6 +48,9 @@ class _Every:
     def bits(self) -> int:
         return self.words.bits
 
+    def read(self, count: int) -> bytes:
+        return self.words.read(count)
+
     def read_into(self, start: int, count: int, buffer: bytearray) -> None:
         self.words.read_into(start, count, buffer)
 
