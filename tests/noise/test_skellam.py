@@ -174,12 +174,14 @@ def test_delta_close_to_one_gives_epsilon_zero_never_less() -> None:
         assert Skellam(rate).delta(F(0), ONE) <= 1
 
 
-@pytest.mark.parametrize("shift", [1, 2, 40, 301])
-def test_masses_one_by_one_give_the_same_delta_as_the_table(shift: int) -> None:
+@pytest.mark.parametrize("shift", [1, 2, 40, 301, 5000])
+@pytest.mark.parametrize("hint", [0.5, 1.0, 1.5])
+def test_masses_one_by_one_give_the_same_delta_as_the_table_however_good_the_hint(shift: int, hint: float) -> None:
     law = Skellam(F(3000))
-    dear = BallTails(law.log_pmf_ball, law.log_tail_ball, 192, skellam_reach(law.rate, 194), 96, law.variance())
+    reach = skellam_reach(law.rate, 194)
+    dear = BallTails(law.log_pmf_ball, law.log_tail_ball, 192, reach, 96, hint * law.variance())
     table = TableTails(skellam_table(law.rate, 192))
-    for epsilon in (F(0), F(1, 100), F(shift, 100), F(shift, 30)):
+    for epsilon in (F(0), F(1, 100), F(shift, 1000), F(shift, 100), F(shift, 30)):
         gamma = gamma_units(epsilon, 192)
         one, error = delta_units(dear, shift, gamma)
         two, slack = delta_units(table, shift, gamma)
