@@ -48,7 +48,9 @@ def test_wishes_outside_the_range_are_named() -> None:
         greatest(lambda x: False, F(1), F(1, 10), F(10))
     assert least(lambda x: False, F(1), F(1, 10), F(10)) == F(1, 10)
     assert greatest(lambda x: True, F(1), F(1, 10), F(10)) == 10
-    assert least_integer(lambda h: h >= 12345) == 12345
+    for guess in (0, 1, 12344, 12345, 12346, 10**9):
+        assert least_integer(lambda h: h >= 12345, guess) == 12345
+        assert least_integer(lambda h: True, guess) == 0
 
 
 @pytest.mark.parametrize("epsilon", [F(1, 10**6), F(1, 100), F(3, 2), F(30)])

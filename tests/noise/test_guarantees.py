@@ -192,6 +192,9 @@ def test_hockey_stick_takes_the_worse_direction() -> None:
         one = sum(max(p[i] - gamma * p[i - 1], 0) for i in range(1, 5))
         other = sum(max(p[i] - gamma * p[i + 1], 0) for i in range(4))
         assert abs(hockey_stick(table, 1, epsilon) - max(one, other)) < 1e-12
+    skewed = LatticeTable.of({0: F(7, 10), 1: F(1, 10), 2: F(2, 10)})
+    for shift in (1, -1):
+        assert abs(hockey_stick(skewed, shift, F(1)) - 0.7) < 1e-12
     for shift, epsilon in ((0, F(1)), (True, F(1)), (1, F(-1)), (1, 0.5)):
         with pytest.raises(InvalidParameterError):
             hockey_stick(table, shift, epsilon)  # type: ignore[arg-type]
