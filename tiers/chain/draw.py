@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from tiers.chain.planner import ChainPlan
 from tiers.chain.steps import between, sampler_of, step_law, step_sampler, step_vector
 from tiers.errors import InvalidParameterError
 from tiers.identity import DrawSpec, Role, TierLaw
+from tiers.noise.law import NoiseLaw
 from tiers.sampling.cells import COUNT_LIMIT, Integers
+from tiers.sampling.choose import Sampler
 from tiers.sampling.digits import DigitSampler
 from tiers.sampling.words import KeyedWords
 
@@ -60,9 +63,8 @@ def noise_of(spec: DrawSpec, key: bytes, gaps: Sequence[int] = ()) -> tuple[int,
     if spec.role is Role.BASE or spec.role is Role.RESIDUAL:
         if gaps:
             raise InvalidParameterError("gaps", "none for a base or residual draw", len(gaps))
-        law = _law_of(spec)
-        sampler = step_sampler(spec.sampler, law)
-        if isinstance(sampler, DigitSampler) and spec.length == 1:
+        sampler = _sampler_of(spec.role, spec.sampler, spec.law.noise, spec.parents[0].noise if spec.parents else None)
+        if spec.length == 1 and isinstance(sampler, DigitSampler):
             return (sampler.draw_one(KeyedWords(key), 0),)
         return sampler.draw(KeyedWords(key), spec.length)
     late = between(spec.role, spec.law.noise, tuple(parent.noise for parent in spec.parents))
@@ -155,6 +157,11 @@ def answer_bytes(answer: Sequence[int]) -> bytes:
 
 def _law_of(spec: DrawSpec) -> StepLaw:
     return step_law(spec.role, spec.law.noise, tuple([parent.noise for parent in spec.parents]))
+
+
+@lru_cache(maxsize=4096)
+def _sampler_of(role: Role, name: str, law: NoiseLaw, parent: NoiseLaw | None) -> Sampler:
+    return step_sampler(name, step_law(role, law, () if parent is None else (parent,)))
 
 
 def _reach(law: TierLaw) -> int:

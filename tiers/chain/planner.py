@@ -134,7 +134,8 @@ def plan(
 
     With "auto" the least noisy family is chosen tier by tier as far as exact residuals lead from one to the next: of
     all paths the one with the least worst ratio of a tier's variance to the best single-tier mechanism, and among
-    these the least sum of ratios. Steps with slack are taken only where they are allowed and no exact path exists.
+    these the least sum of ratios. A path of two-sided geometric tiers always exists, so "auto" never needs slack; a
+    family asked for by name may, where the owner allows it.
 
     Law:        φ(tier i)·φ(residual i) = φ(tier i + 1) for every pair of neighbours.
     Guarantee:  tier i is (ε_i, δ)-DP for every change in the set, and so is every coalition whose best tier is i.
@@ -167,9 +168,6 @@ def _plan(ladder: Ladder, change_set: ChangeSet, family: str, delta: Fraction, a
         layers = [(calibrate(family, epsilon, delta, change_set),) for epsilon in ladder]
     laws = _choose(ladder, delta, change_set, layers, allow_slack=False)
     if isinstance(laws, TierError) and allow_slack:
-        if family == AUTO and delta:
-            gaussians = [calibrate(DiscreteGaussian.family, epsilon, delta, change_set) for epsilon in ladder]
-            layers = [(*layer, law) for layer, law in zip(layers, gaussians, strict=True)]
         laws = _choose(ladder, delta, change_set, layers, allow_slack=True)
     if isinstance(laws, TierError):
         raise laws

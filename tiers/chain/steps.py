@@ -26,7 +26,17 @@ from tiers.residual.laws import LaplaceResidual
 from tiers.residual.plan import residual
 from tiers.sampling.bridge import BRIDGE, Bridge
 from tiers.sampling.cells import CellSampler, cell_sampler
-from tiers.sampling.choose import CELLS, REJECTION, Sampler, VectorSampler, sampler_for, sampler_named, vector_sampler
+from tiers.sampling.choose import (
+    CELLS,
+    DIGITS,
+    GRID,
+    REJECTION,
+    Sampler,
+    VectorSampler,
+    sampler_for,
+    sampler_named,
+    vector_sampler,
+)
 from tiers.sampling.inversion import InversionSampler
 from tiers.sampling.rejection import skellam_bridge_sampler
 from tiers.sampling.words import KeyedWords, Words
@@ -45,6 +55,7 @@ __all__ = [
 
 ENUMERATION, INVERSION = "enumeration/1", "inversion/1"
 _CELLS_FROM = 16
+_GRID_VARIANCE = 2.0**106  # 100 mean deviations stay below 2⁶⁰
 _DRAWABLE = (TwoSidedGeometric, ZeroInflated, Skellam, LatticeGaussian)
 
 
@@ -76,7 +87,8 @@ def sampler_of(law: StepLaw, length: int) -> str:
         ('inversion/1', 'cells/1', 'tsg-digits/1')
     """
     if isinstance(law, _DRAWABLE):
-        return sampler_for(law, length)
+        name = sampler_for(law, length)
+        return DIGITS if name == GRID and law.variance() > _GRID_VARIANCE else name  # its rows are 64-bit
     return CELLS if length >= _CELLS_FROM and not isinstance(law, LatticeTable) else INVERSION
 
 
@@ -207,6 +219,8 @@ def between(role: Role, law: NoiseLaw, parents: tuple[NoiseLaw, ...]) -> Between
         >>> round(between(Role.LATE_TOP, two, (one,)).pmf(0, gap=0), 12)
         0.93588279344
     """
+    if role not in (Role.BRIDGE, Role.LATE_TOP):
+        raise InvalidParameterError("role", "bridge or late-top", role.value)
     lower = parents[-1]
     second = _exact(law, lower)
     match role, law, parents:
@@ -216,9 +230,8 @@ def between(role: Role, law: NoiseLaw, parents: tuple[NoiseLaw, ...]) -> Between
             return Between(law, second, lower, None)
         case Role.BRIDGE, TwoSidedGeometric(), (TwoSidedGeometric() as upper, TwoSidedGeometric() as known):
             return Between(_exact(upper, law), second, _exact(upper, known), Bridge.between(upper, law, known))
-        case Role.BRIDGE, _, (above, _):
-            return Between(_exact(above, law), second, _exact(above, lower), None)
-    raise InvalidParameterError("role", "bridge or late-top", role.value)
+    above = parents[0]
+    return Between(_exact(above, law), second, _exact(above, lower), None)
 
 
 def _exact(upper: NoiseLaw, lower: NoiseLaw) -> StepLaw:
