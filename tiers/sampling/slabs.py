@@ -97,8 +97,7 @@ class PoissonSlabs:
         slab = packed[high]
         packed <<= self.shift
         offset += packed
-        from_rate = offset[high].astype(np.float64) + float(self.low - int(self.mean.whole))
-        value, rest = _all_but_log(self.mean, from_rate)
+        value, rest = _all_but_log(self.mean, offset[high].astype(np.float64) + (self.low - self.mean.whole))
         ceiling = np.exp(rest - 0.5 * np.log(value)) * self.scale.take(slab)
         height = (words[high] >> np.uint64(cut.cell + cut.place)).astype(np.float64)
         rejected = height >= ceiling * (1 + _SLACK)
