@@ -55,6 +55,9 @@ class Finding:
 def l1_bound(name: str, catalogue: Catalogue) -> float:
     """Return stage 1's lower bound on what any bundle yielding `name` costs; inf if none can yield it.
 
+    Goods that yield it alone (its own chain, at least as accurate) are left out here and below: they are compared by
+    price.
+
     Raises:     UnknownTierError: no such good.
     Example:
                 >>> from pricing.catalogue import Product

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from itertools import pairwise
 
 from pricing.errors import InvalidInvoiceError, OvercreditError
 from pricing.money import MONEY_LIMIT, check_currency, check_minor
@@ -33,7 +34,7 @@ class Charge(StrEnum):
 class Line:
     """One signed amount with its reason: only credits are negative, internal and sample lines are zero.
 
-    Raises:     InvalidInvoiceError: a sign or an amount that its kind does not have. InvalidPriceError: not minor units.
+    Raises:     InvalidInvoiceError: a sign or an amount its kind does not have. InvalidPriceError: not minor units.
     Example:
                 >>> Line(Charge.LIST, "tier tsg:1", 3000).amount
                 3000
@@ -127,7 +128,7 @@ class CreditNote:
 
 
 def credit(
-    invoice: Invoice, line_no: int, amount: int, reason: str, prior: Sequence[CreditNote], number: str
+    invoice: Invoice, line_no: int, amount: int, reason: str, *, prior: Sequence[CreditNote], number: str
 ) -> CreditNote:
     """Return a credit note on one line (counted from 1), if line and invoice still have that much to give back.
 
@@ -138,7 +139,7 @@ def credit(
                 InvalidInvoiceError: no such line, a note of another invoice among `prior`, a number used before.
     Example:
                 >>> invoice = Invoice("INV-1", "buyer-7", "EUR", (Line(Charge.LIST, "tsg:1", 3000),))
-                >>> credit(invoice, 1, 500, "duplicate charge", [], "CN-1").line_no
+                >>> credit(invoice, 1, 500, "duplicate charge", prior=[], number="CN-1").line_no
                 1
     """
     note = CreditNote(number, invoice.number, line_no, amount, reason)
@@ -170,8 +171,8 @@ class Receipt:
     Raises:     InvalidInvoiceError: blank texts, non-decimal budgets, no line, or a malformed digest.
     Example:
                 >>> line = Line(Charge.LIST, "tsg:1", 3000)
-                >>> receipt = Receipt("o1", "b7", "q", "s1", "c1", "tsg:1", "1", "0", "0.5", "tsg", 1, (line,), "EUR", "ab" * 32)
-                >>> len(receipt.digest())
+                >>> sale = ("o1", "b7", "q", "s1", "c1", "tsg:1", "1", "0", "0.5", "tsg", 1, (line,), "EUR", "ab" * 32)
+                >>> len(Receipt(*sale).digest())
                 64
     """
 
@@ -229,7 +230,7 @@ def verify_receipts(receipts: Sequence[Receipt]) -> None:
     """
     if not receipts:
         raise InvalidInvoiceError("receipts", "at least one", list(receipts))
-    for number, (before, after) in enumerate(zip(receipts, receipts[1:], strict=False), start=2):
+    for number, (before, after) in enumerate(pairwise(receipts), start=2):
         if after.previous != before.digest():
             raise InvalidInvoiceError(f"receipt {number}", f"the digest {before.digest()} before it", after.previous)
 

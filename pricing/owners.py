@@ -1,4 +1,4 @@
-"""What owners earn from a sale and when it is paid: every cent conserved, every remainder carried, nothing paid twice."""
+"""What owners earn from a sale and when it is paid: every cent conserved, every remainder carried."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -128,7 +128,7 @@ def _reversed(split: SaleSplit, amount: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """What is due now, by owner, in minor units, and what stays: `suspense` in 10⁻⁶, negative where reversals came late.
+    """What is due now, by owner, in minor units, and what stays: `suspense` in 10⁻⁶, negative after a late reversal.
 
     Example:
                 >>> payout({"ann": 1_500_000}, {}).due

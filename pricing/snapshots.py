@@ -14,7 +14,7 @@ _STEP_LIMIT = 10**6
 def steady_variance(noise: float, drift: float) -> float:
     """Return the variance at which a buyer of every snapshot knows the current value, in the long run.
 
-    The true value does a random walk with variance `drift` a snapshot; each snapshot is an independent chain of variance
+    The true value does a random walk with variance `drift` a snapshot; each snapshot is its own chain of variance
     `noise`; the best linear filter (Kalman's) combines them. No drift at all means an unchanged dataset, which is the
     same chain and the same answer, not a new draw.
 
@@ -55,7 +55,8 @@ def emulated_tier(book: PriceBook, variances: Mapping[str, float], law: str, dri
     Raises:     UnknownTierError: `law` is not listed, or a listed law has no variance.
                 InvalidProductError: a variance or drift that is not positive and finite.
     Example:
-                >>> book = PriceBook("c", 1, "EUR", (TierPrice("1", 3000), TierPrice("0.75", 2000), TierPrice("0.5", 1200)))
+                >>> prices = {"1": 3000, "0.75": 2000, "0.5": 1200}
+                >>> book = PriceBook("c", 1, "EUR", tuple(TierPrice(law, prices[law]) for law in prices))
                 >>> emulated_tier(book, {"1": 1.8413, "0.75": 3.3967, "0.5": 7.8354}, "0.5", drift=1).law
                 '0.75'
     """
