@@ -33,8 +33,9 @@ def parse_decimal(name: str, value: str | int | Fraction) -> Fraction:
     Args:       name: what the number is, for the message. value: decimal text (ASCII digits, one optional point, at
                 most 30 characters), an int, or a Fraction.
     Raises:     InvalidParameterError: a float, a bool, a sign, an exponent, blanks, other scripts, or over-long text.
-    Example:    >>> parse_decimal("epsilon", "0.1")
-                Fraction(1, 10)
+    Example:
+        >>> parse_decimal("epsilon", "0.1")
+        Fraction(1, 10)
     """
     rule = f"a decimal such as '0.5', of at most {_TEXT_LIMIT} ASCII characters"
     if isinstance(value, str):
@@ -56,8 +57,9 @@ def parse_epsilon(
     """Return a privacy budget ε as an exact rational within [floor, ceiling].
 
     Raises:     InvalidParameterError: not a decimal (see `parse_decimal`), or outside the interval.
-    Example:    >>> parse_epsilon("0.5")
-                Fraction(1, 2)
+    Example:
+        >>> parse_epsilon("0.5")
+        Fraction(1, 2)
     """
     epsilon = parse_decimal(name, value)
     if not floor <= epsilon <= ceiling:
@@ -68,8 +70,9 @@ def parse_epsilon(
 def nano_up(amount: Fraction) -> int:
     """Return a level in units of 10⁻⁹, rounded up: the ledger never counts less than was spent.
 
-    Example:    >>> nano_up(Fraction(1, 3))
-                333333334
+    Example:
+        >>> nano_up(Fraction(1, 3))
+        333333334
     """
     return -((-amount.numerator * NANO) // amount.denominator)
 
@@ -77,8 +80,9 @@ def nano_up(amount: Fraction) -> int:
 def decimal_text(value: Fraction) -> str:
     """Return the one canonical text of a rational: a plain decimal if it ends, else "n/d".
 
-    Example:    >>> decimal_text(Fraction(1, 10)), decimal_text(Fraction(2)), decimal_text(Fraction(1, 3))
-                ('0.1', '2', '1/3')
+    Example:
+        >>> decimal_text(Fraction(1, 10)), decimal_text(Fraction(2)), decimal_text(Fraction(1, 3))
+        ('0.1', '2', '1/3')
     """
     denominator, twos, fives = value.denominator, 0, 0
     while denominator % 2 == 0:
@@ -98,8 +102,9 @@ def decimal_text(value: Fraction) -> str:
 class Ladder:
     """The strictly falling budgets of one product; tier 1 is the highest.
 
-    Example:    >>> Ladder.parse(["2", "1", "0.5"]).epsilons[2]
-                Fraction(1, 2)
+    Example:
+        >>> Ladder.parse(["2", "1", "0.5"]).epsilons[2]
+        Fraction(1, 2)
     """
 
     epsilons: tuple[Fraction, ...]

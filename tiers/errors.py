@@ -53,5 +53,6 @@ class AuditError(TierError, ValueError):
 
 
 def _short(value: object, limit: int = 60) -> str:
-    text = repr(value) if not isinstance(value, int) or value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
+    huge = isinstance(value, int) and value.bit_length() > 200
+    text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and huge else repr(value)
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -16,9 +16,10 @@ class ChangeSet:
     Args:       bins: most entries a unit touches (g). step: largest change of one entry, in steps of the grain (c).
                 total: largest ℓ₁ change in steps (Δ₁); at least `step`, at most `bins`·`step`.
     Raises:     InvalidParameterError: a bound that is not a positive integer, or that no other bound lets be reached.
-    Example:    >>> ChangeSet(bins=2, step=10, total=10).total
-                10
     Reference:  Dwork and Roth 2014, definition 3.1, as a set: a law's cost is its maximum over this set.
+    Example:
+        >>> ChangeSet(bins=2, step=10, total=10).total
+        10
     """
 
     bins: int

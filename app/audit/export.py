@@ -1,0 +1,68 @@
+"""The auditor's export: one line of JSON a record, so that it can be written and read as a stream.
+
+Line 1 is the header (format, signed head, public key); then every leaf in order; then the openings and keys that an
+auditor may have (tiers at or below each chain's highest issued rank; never a truth draw's key).
+"""
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from app.log.heads import TreeHead
+
+__all__ = ["FORMAT", "ExportRecord", "Header", "KeyRecord", "LeafRecord", "OpeningRecord", "decode_line", "encode_line"]
+
+FORMAT = "tiermarket-export/1"
+Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Integer: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,60}\Z")]
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="header"):
+    """What the export claims to be: the whole log up to a signed head."""
+
+    format: str
+    head: TreeHead
+    public_key: Hex
+
+
+class LeafRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="leaf"):
+    """One leaf, its index and its hash."""
+
+    index: int
+    hash: Hex
+    leaf: dict[str, Any]
+
+
+class OpeningRecord(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="opening"
+):
+    """The answer of one tier with the opening of its commitment."""
+
+    chain: Hex
+    law: Hex
+    opening: Hex
+    answer: list[Integer]
+
+
+class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="key"):
+    """The key of one draw that may be replayed."""
+
+    chain: Hex
+    law: Hex
+    key: Hex
+
+
+ExportRecord: TypeAlias = Header | LeafRecord | OpeningRecord | KeyRecord
+
+_DECODER = msgspec.json.Decoder(ExportRecord)
+
+
+def encode_line(record: ExportRecord) -> bytes:
+    """Return the record as one line, newline included."""
+    return msgspec.json.encode(record, order="sorted") + b"\n"
+
+
+def decode_line(line: bytes) -> ExportRecord:
+    """Return the record of one line; raises msgspec.MsgspecError where it is none."""
+    record: ExportRecord = _DECODER.decode(line)
+    return record

@@ -1,0 +1,1 @@
+"""Who calls: roles, API keys, and what each route allows."""

@@ -1,0 +1,1 @@
+"""Redis: faster answers, no decisions. It may vanish, lie or be wiped at any moment."""

@@ -1,0 +1,118 @@
+"""Issued answers in Redis, each under a MAC bound to its key: a forged, swapped or stale value is refused."""
+
+import hmac
+import time
+from typing import Protocol
+
+import structlog
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from app.keyring import Keyring
+
+__all__ = ["AnswerCache", "NoCache", "RedisCache", "answer_key"]
+
+_MAC_BYTES = 32
+_PAUSE_SECONDS = 1.0
+_log = structlog.get_logger("cache")
+
+
+def answer_key(chain: str, law: str) -> str:
+    """Return the cache key of one issued answer."""
+    return f"market:v1:answer:{chain}:{law}"
+
+
+class AnswerCache(Protocol):
+    """What the service asks of a cache; every method may do nothing."""
+
+    async def get(self, chain: str, law: str) -> bytes | None:
+        """Return an answer's body, or None where it is absent, unreadable or not what was put."""
+        ...
+
+    async def put(self, chain: str, law: str, body: bytes) -> None:
+        """Keep an issued answer's body."""
+        ...
+
+    async def alive(self) -> bool:
+        """Return whether the cache answers."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class NoCache:
+    """No Redis: every answer comes from the store."""
+
+    async def get(self, chain: str, law: str) -> bytes | None:
+        """Return None."""
+        return None
+
+    async def put(self, chain: str, law: str, body: bytes) -> None:
+        """Do nothing."""
+
+    async def alive(self) -> bool:
+        """Return False."""
+        return False
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class RedisCache:
+    """A Redis that is asked once, without retries, and left alone for a second after it failed."""
+
+    def __init__(self, url: str, keyring: Keyring) -> None:
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=32, timeout=1, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+        )
+        self._redis: Redis = Redis(connection_pool=pool)
+        self._keyring = keyring
+        self._asleep_until = 0.0
+
+    async def get(self, chain: str, law: str) -> bytes | None:
+        """Return the body under a valid MAC; a value that fails it is deleted and counts as absent."""
+        if time.monotonic() < self._asleep_until:
+            return None
+        name = answer_key(chain, law)
+        try:
+            value = await self._redis.get(name)
+        except (RedisError, OSError):
+            self._fell_asleep()
+            return None
+        if not isinstance(value, bytes):
+            return None
+        mac, body = value[:_MAC_BYTES], value[_MAC_BYTES:]
+        if hmac.compare_digest(mac, self._keyring.mac(name, body)):
+            return body
+        _log.warning("cache value refused", key=name)
+        return None
+
+    async def put(self, chain: str, law: str, body: bytes) -> None:
+        """Store the body with its MAC; a failure is a slower next read, nothing else."""
+        if time.monotonic() < self._asleep_until:
+            return
+        name = answer_key(chain, law)
+        try:
+            await self._redis.set(name, self._keyring.mac(name, body) + body)
+        except (RedisError, OSError):
+            self._fell_asleep()
+
+    async def alive(self) -> bool:
+        """Return whether Redis answers a ping."""
+        try:
+            return bool(await self._redis.ping())
+        except (RedisError, OSError):
+            return False
+
+    async def close(self) -> None:
+        """Close the pool."""
+        await self._redis.aclose()
+        await self._redis.connection_pool.disconnect()
+
+    def _fell_asleep(self) -> None:
+        self._asleep_until = time.monotonic() + _PAUSE_SECONDS
+        _log.warning("cache unreachable", pause_seconds=_PAUSE_SECONDS)

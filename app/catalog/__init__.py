@@ -1,0 +1,1 @@
+"""What is on sale: datasets, their immutable snapshots, and products."""

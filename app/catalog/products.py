@@ -1,0 +1,247 @@
+"""Products: a question on a snapshot, its chain planned and priced at publication."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from app.catalog.datasets import DatasetRow
+from app.clock import new_id
+from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.keyring import Keyring
+from app.log.journal import append
+from app.log.leaves import PlanLeaf, PlanTier, WithdrawalLeaf
+from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
+from app.queries.model import Query
+from app.queries.sensitivity import Derivation, derive
+from app.store.schema import book_prices, chains, offers, planned_tiers, products
+from pricing.book import PriceBook, TierPrice
+from pricing.money import check_currency
+from tiers.budget import Ladder, decimal_text
+from tiers.canonical import canonical_bytes
+from tiers.chain import ChainPlan, PlannedTier, plan
+from tiers.identity import chain_identity
+
+__all__ = ["NewProduct", "PlannedProduct", "book_of_chain", "grain_of", "plan_product", "publish", "withdraw"]
+
+LIVE, WITHDRAWN = "live", "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class NewProduct:
+    """What an owner publishes: a question, a ladder with a price a tier (most accurate first), and the words for it."""
+
+    title: str
+    description: str
+    unit_label: str
+    left_out: str
+    licence: str
+    currency: str
+    query: Query
+    epsilons: tuple[str, ...]
+    prices_minor: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedProduct:
+    """A product before it is stored: everything that follows from its parameters, no data read."""
+
+    new: NewProduct
+    canonical: CanonicalQuery
+    order: tuple[int, ...]
+    derivation: Derivation
+    chain: str
+    fingerprint: str
+    plan: ChainPlan
+    book: PriceBook
+
+    @property
+    def grain(self) -> int:
+        """Return the exponent of the answer's lattice step."""
+        return grain_of(self.canonical)
+
+
+def grain_of(canonical: CanonicalQuery) -> int:
+    """Return the exponent j of the lattice step 2^j: a sum's grain, 0 for counts."""
+    return canonical.measure.grain_exponent if isinstance(canonical.measure, SumSteps) else 0
+
+
+def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
+    """Plan a product; a plan or book that cannot exist is refused here, not at the first sale.
+
+    Raises:     InvalidQueryError: outside the model or without derivable sensitivity. BudgetOrderError and
+                InvalidParameterError: a bad ladder. InvalidPriceError: a bad book, or one that falls with accuracy.
+    """
+    if len(new.prices_minor) != len(new.epsilons):
+        raise InvalidRequestError(f"prices: expected one a tier ({len(new.epsilons)}), got {len(new.prices_minor)}")
+    check_currency(new.currency)
+    canonical = canonicalise(new.query, dataset.schema)
+    derivation = derive(canonical)
+    chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set)
+    digest = fingerprint(canonical.fingerprint_document())
+    chain = chain_identity(dataset.id, dataset.snapshot, digest)
+    prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
+    book = PriceBook(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices))
+    order = permutation(new.query, dataset.schema)
+    return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
+
+
+def publish(connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str) -> str:
+    """Store and log a product; a second one on a published question shares that question's chain, tiers and prices.
+
+    Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same ones.
+    """
+    existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
+    if existing is None:
+        _open_chain(connection, keyring, dataset, planned)
+    else:
+        _join_chain(connection, planned)
+    ranks = _ranks(connection, planned.chain)
+    product = new_id("prod")
+    new = planned.new
+    (logged,) = append(connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, ranks)])
+    connection.execute(
+        products.insert().values(
+            id=product,
+            dataset_id=dataset.id,
+            chain_id=planned.chain,
+            title=new.title,
+            description=new.description,
+            unit_label=new.unit_label,
+            left_out=new.left_out,
+            licence=new.licence,
+            derivation_json=msgspec.json.encode(planned.derivation.sentences).decode(),
+            order_json=msgspec.json.encode(planned.order).decode(),
+            state=LIVE,
+            leaf_index=logged.index,
+            created_at=at,
+        )
+    )
+    laws = [tier.law.identity for tier in planned.plan.tiers]
+    connection.execute(offers.insert(), [{"product_id": product, "law": law} for law in laws])
+    return product
+
+
+def withdraw(connection: Connection, keyring: Keyring, product: str, reason: str, at: str) -> None:
+    """Take a product off sale and log it; answers already sold stay what they are."""
+    state = connection.execute(select(products.c.state).where(products.c.id == product)).scalar_one_or_none()
+    if state is None:
+        raise NotFoundError("product: expected an existing id, got another")
+    if state == WITHDRAWN:
+        raise ConflictError("product: expected one on sale, got one that is withdrawn")
+    connection.execute(products.update().where(products.c.id == product).values(state=WITHDRAWN))
+    append(connection, keyring, at, [lambda index: WithdrawalLeaf(index=index, at=at, product=product, reason=reason)])
+
+
+def book_of_chain(connection: Connection, chain: str) -> PriceBook:
+    """Return the chain's current book, ranks in order."""
+    wanted = (
+        select(chains.c.currency, chains.c.book_version, book_prices.c.law, book_prices.c.price_minor)
+        .join(book_prices, (book_prices.c.chain_id == chains.c.id) & (book_prices.c.version == chains.c.book_version))
+        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == book_prices.c.law))
+        .where(chains.c.id == chain)
+        .order_by(planned_tiers.c.rank)
+    )
+    rows = connection.execute(wanted).all()
+    if not rows:
+        raise NotFoundError("chain: expected an existing id, got another")
+    prices = tuple(TierPrice(row.law, row.price_minor) for row in rows)
+    return PriceBook(chain, rows[0].book_version, rows[0].currency, prices)
+
+
+def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct) -> None:
+    connection.execute(
+        chains.insert().values(
+            id=planned.chain,
+            dataset_id=dataset.id,
+            snapshot_id=dataset.snapshot,
+            fingerprint=planned.fingerprint,
+            query_json=msgspec.json.encode(planned.canonical).decode(),
+            keys_json=msgspec.json.encode(planned.canonical.keys).decode(),
+            length=planned.canonical.length,
+            grain=planned.grain,
+            epoch=keyring.noise_epoch,
+            highest_nano=0,
+            highest_rank=None,
+            book_version=planned.book.version,
+            currency=planned.book.currency,
+        )
+    )
+    connection.execute(planned_tiers.insert(), [_tier_row(planned.chain, tier) for tier in planned.plan.tiers])
+    connection.execute(
+        book_prices.insert(),
+        [
+            {"chain_id": planned.chain, "version": planned.book.version, "law": tier.law, "price_minor": tier.price}
+            for tier in planned.book.tiers
+        ],
+    )
+
+
+def _join_chain(connection: Connection, planned: PlannedProduct) -> None:
+    book = book_of_chain(connection, planned.chain)
+    known = {tier.law: tier.price for tier in book.tiers}
+    late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
+    if late:
+        raise ConflictError(
+            "ladder: expected tiers of the chain that this question has already, got others (no late tiers yet)",
+            reason="late-tier",
+            epsilons=[decimal_text(tier.epsilon) for tier in late],
+            chain=planned.chain,
+        )
+    differing = [tier.law for tier in planned.book.tiers if known[tier.law] != tier.price]
+    if differing or planned.book.currency != book.currency:
+        raise ConflictError(
+            "prices: expected the chain's own (one good has one price), got others", chain=planned.chain, laws=differing
+        )
+
+
+def _tier_row(chain: str, tier: PlannedTier) -> Mapping[str, object]:
+    return {
+        "chain_id": chain,
+        "law": tier.law.identity,
+        "rank": tier.rank,
+        "law_json": canonical_bytes(tier.law.document()).decode(),
+        "epsilon": decimal_text(tier.epsilon),
+        "level_nano": tier.level_nano,
+        "half_width": str(tier.half_width),
+        "same_as_above": None if tier.same_as_above is None else f"{tier.same_as_above:.4f}",
+    }
+
+
+def _ranks(connection: Connection, chain: str) -> Mapping[str, int]:
+    rows = connection.execute(
+        select(planned_tiers.c.law, planned_tiers.c.rank).where(planned_tiers.c.chain_id == chain)
+    )
+    return {row.law: row.rank for row in rows}
+
+
+def _leaf(
+    index: int, at: str, product: str, dataset: DatasetRow, planned: PlannedProduct, ranks: Mapping[str, int]
+) -> PlanLeaf:
+    priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
+    return PlanLeaf(
+        index=index,
+        at=at,
+        product=product,
+        lineage=dataset.id,
+        snapshot=dataset.snapshot,
+        fingerprint=planned.fingerprint,
+        chain=planned.chain,
+        derivation=list(planned.derivation.sentences),
+        tiers=[_leaf_tier(tier, price.price, ranks[tier.law.identity]) for tier, price in priced],
+        currency=planned.book.currency,
+        book_version=planned.book.version,
+        licence=planned.new.licence,
+    )
+
+
+def _leaf_tier(tier: PlannedTier, price_minor: int, rank: int) -> PlanTier:
+    return PlanTier(
+        rank=rank,
+        law=tier.law.document(),
+        epsilon=decimal_text(tier.epsilon),
+        level_nano=tier.level_nano,
+        half_width=str(tier.half_width),
+        price_minor=price_minor,
+    )

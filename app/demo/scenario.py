@@ -1,0 +1,162 @@
+"""What happens in the demo, act by act, all of it over HTTP."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.demo.client import ApiError, Person
+from app.demo.flights import DATASET, products, provide_file
+
+__all__ = ["Outcome", "play"]
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Everything that happened, for the story and for the JSON."""
+
+    dataset: dict[str, Any] = field(default_factory=dict)
+    listings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    orders: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[dict[str, Any]] = field(default_factory=list)
+    audit: dict[str, Any] = field(default_factory=dict)
+    public_key: str = ""
+    export: str = ""
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+async def play(base: str, operator_key: str, state: Path, say: Say) -> Outcome:
+    """Play the whole scenario against a running service and return what came of it."""
+    stage = _Stage(base, state, say, Outcome())
+    operator = Person(base, "operator", "operator", operator_key)
+    stage.people.append(operator)
+    try:
+        await stage.gather_people(operator)
+        await stage.publish()
+        await stage.trade()
+        await stage.audit()
+    finally:
+        await asyncio.gather(*(person.close() for person in stage.people))
+    return stage.out
+
+
+class _Stage:
+    """The people, the products, and the acts."""
+
+    def __init__(self, base: str, state: Path, say: Say, out: Outcome) -> None:
+        self.base, self.state, self.say, self.out = base, state, say, out
+        self.people: list[Person] = []
+        self.cast: dict[str, Person] = {}
+        self.product: dict[str, str] = {}
+
+    async def gather_people(self, operator: Person) -> None:
+        self.say("The operator opens accounts and books deposits")
+        for name, role, deposit in (
+            ("Olga", "owner", 0),
+            ("Ada", "buyer", 40_000),
+            ("Bruno", "buyer", 10_000),
+            ("Chiara", "buyer", 9_000),
+            ("Dev", "buyer", 500),
+            ("Ines", "analyst", 0),
+            ("Aldo", "auditor", 0),
+        ):
+            extra = {"ceiling": "1"} if role == "analyst" else {}
+            made = await operator.post("/v1/accounts", {"role": role, "name": name, **extra})
+            person = Person(self.base, name, role, made["api_key"], made["account"])
+            self.people.append(person)
+            self.cast[name] = person
+            if deposit:
+                body = {"amount_minor": deposit, "currency": "EUR", "reference": f"opening-{name}"}
+                await operator.post(f"/v1/accounts/{made['account']}/deposits", body)
+
+    async def publish(self) -> None:
+        owner = self.cast["Olga"]
+        self.say("Olga, the owner, registers 336,776 flights: unit = the aircraft, budget ε = 5")
+        provide_file(self.state / "data")
+        started = time.perf_counter()
+        self.out.dataset = await owner.post("/v1/datasets", DATASET)
+        self.out.timings["register_dataset_s"] = _since(started)
+        self.say("Olga publishes three products at ε = 2, 1, 0.5 and 0.1")
+        for name, body in products(self.out.dataset["dataset"]).items():
+            listing = await owner.post("/v1/products", body)
+            self.product[name] = listing["product"]
+            self.out.listings[name] = listing
+
+    async def trade(self) -> None:
+        ada, bruno, chiara, dev, ines = (self.cast[name] for name in ("Ada", "Bruno", "Chiara", "Dev", "Ines"))
+        self.say("Four buyers order at once; Bruno's connection drops, and he sends his order again")
+        quoted = (await bruno.quote(self.product["late"], "1"))["quote"]
+
+        async def bruno_twice() -> None:
+            await bruno.order_and_hang_up(quoted, "bruno-1")
+            await self.buys(bruno, "late", "1", key="bruno-1", quoted=quoted, note="sent twice")
+
+        started = time.perf_counter()
+        await asyncio.gather(
+            self.buys(ada, "late", "2", key="ada-1"),
+            bruno_twice(),
+            self.buys(chiara, "late", "0.5", key="chiara-1"),
+            self.buys(dev, "aircraft", "0.1", key="dev-1"),
+        )
+        self.out.timings["four_buyers_at_once_s"] = _since(started)
+        self.say("Chiara upgrades from ε = 0.5 to ε = 1")
+        await self.buys(chiara, "late", "1", key="chiara-2", note="upgrade")
+        self.say("Dev asks for more than the account holds")
+        await self.is_refused(dev, "late", "2", key="dev-2")
+        self.say("Ines, an analyst, reads the histogram at ε = 1, the highest tier of her role")
+        await self.buys(ines, "late", "1", key="ines-1", note="internal")
+        self.say("Ada opens a second chain at its top, then asks for a third")
+        await self.buys(ada, "aircraft", "2", key="ada-2")
+        await self.is_refused(ada, "delay", "2", key="ada-3")
+        self.say("The budget refuses it; Ada takes the tier that fits, and nothing remains")
+        await self.buys(ada, "delay", "1", key="ada-4", note="what fitted")
+        self.say("Lower tiers of open chains still sell")
+        await self.buys(bruno, "aircraft", "0.5", key="bruno-2", note="budget spent")
+        await self.buys(chiara, "delay", "0.1", key="chiara-3", note="budget spent")
+        self.out.dataset = (await self.cast["Olga"].get(f"/v1/datasets/{self.out.dataset['dataset']}")).json()
+        for name, product in self.product.items():
+            self.out.listings[name] = (await ada.get(f"/v1/products/{product}")).json()
+
+    async def buys(
+        self, who: Person, name: str, epsilon: str, *, key: str, quoted: str | None = None, note: str = ""
+    ) -> None:
+        started = time.perf_counter()
+        sold = await who.buy(self.product[name], epsilon, key=key, quoted=quoted)
+        self.out.orders.append({"buyer": who.name, "role": who.role, "product": name, "note": note, **sold})
+        self.out.timings[f"order_{key}_s"] = _since(started)
+
+    async def is_refused(self, who: Person, name: str, epsilon: str, *, key: str) -> None:
+        try:
+            await who.buy(self.product[name], epsilon, key=key)
+        except ApiError as refused:
+            self.out.refusals.append(
+                {"buyer": who.name, "product": name, "epsilon": epsilon, "status": refused.status, **refused.problem}
+            )
+        else:
+            raise AssertionError(f"{who.name} should have been refused {name} at ε = {epsilon}")
+
+    async def audit(self) -> None:
+        auditor = self.cast["Aldo"]
+        self.say("Aldo, the auditor, downloads the release log and verifies it offline")
+        keys = (await auditor.get("/v1/keys")).json()["signing"]
+        self.out.public_key = keys[max(keys, key=int)]
+        file = self.state / "export.ndjson"
+        file.write_bytes((await auditor.get("/v1/audit/export")).content)
+        self.out.export = str(file)
+        command = [sys.executable, "-m", "app.cli", "audit", "verify", str(file)]
+        command += ["--public-key", self.out.public_key, "--json"]
+        started = time.perf_counter()
+        ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+        self.out.timings["verify_offline_s"] = _since(started)
+        self.out.audit = json.loads(ran.stdout)
+
+
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)

@@ -1,0 +1,140 @@
+"""The demo as a person reads it: progress while it works, then what was sold, what it cost and what was proved."""
+
+from fractions import Fraction
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from app.demo.flights import CARRIERS
+from app.demo.scenario import Outcome
+from pricing.money import Money
+
+__all__ = ["Story"]
+
+
+class Story:
+    """Progress goes to standard error where the outcome is to be JSON, else to the terminal with the rest."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._out = Console(stderr=as_json, highlight=False)
+
+    def say(self, act: str) -> None:
+        """Show that an act begins."""
+        self._out.print(f"[dim]›[/dim] {act}")
+
+    def leave_open(self, base: str) -> None:
+        """Say where the market stays open."""
+        self._out.print(Panel.fit(f"The market stays open at [bold]{base}/[/bold]   (Ctrl-C closes it)", style="green"))
+
+    def tell(self, outcome: Outcome) -> None:
+        """Print the whole story."""
+        out = self._out
+        out.print()
+        for name, listing in outcome.listings.items():
+            sold = [order for order in outcome.orders if order["product"] == name]
+            out.print(Rule(f"[bold]{listing['title']}[/bold]", align="left"))
+            out.print(_tiers(listing, sold))
+            if listing["keys"]:
+                out.print(_histogram(listing, sold))
+            out.print(f"[dim]Not in the bar: {listing['left_out']}.[/dim]")
+            out.print(f"[dim]{' '.join(listing['derivation'])}[/dim]\n")
+        out.print(Rule("[bold]Refused[/bold]", align="left"))
+        for refusal in outcome.refusals:
+            out.print(_refusal(refusal))
+        out.print()
+        out.print(Rule("[bold]Privacy budget[/bold]", align="left"))
+        out.print(_budget(outcome))
+        out.print(Rule("[bold]Audit[/bold]", align="left"))
+        out.print(_audit(outcome.audit, outcome.public_key))
+        out.print(f"[dim]Took {outcome.timings['total_s']:.1f} s.[/dim]")
+
+
+def _value(order: dict[str, Any], place: int) -> str:
+    answer = order["answer"]
+    return f"{int(int(answer['values'][place]) * Fraction(2) ** answer['grain_exponent']):,}"
+
+
+def _tiers(listing: dict[str, Any], sold: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("tier", "ε", "price", "95 % of the noise", "answer", "bought by", "ε charged"):
+        table.add_column(title, justify="right" if title in ("price", "answer", "ε charged") else "left")
+    for tier in listing["tiers"]:
+        orders = [order for order in sold if order["receipt"]["law"] == tier["law"]]
+        answer = "–" if not orders else _value(orders[0], 0) if not listing["keys"] else "below"
+        charged = sum(order["receipt"]["charge_nano"] for order in orders)
+        table.add_row(
+            str(tier["rank"]),
+            tier["epsilon"],
+            Money(tier["price_minor"], listing["currency"]).text(),
+            f"± {int(Fraction(tier['half_width_value'])):,} {listing['unit_label']}",
+            f"[bold]{answer}[/bold]",
+            _buyers(orders) or "[dim]nobody[/dim]",
+            f"{charged / 1e9:g}" if orders else "",
+        )
+    return table
+
+
+def _buyers(orders: list[dict[str, Any]]) -> str:
+    said = []
+    for order in orders:
+        receipt = order["receipt"]
+        paid = Money(receipt["price_minor"], receipt["currency"]).text()
+        note = f", {order['note']}" if order["note"] else ""
+        said.append(f"{order['buyer']} [dim]({paid}{note})[/dim]")
+    return ", ".join(said)
+
+
+def _histogram(listing: dict[str, Any], sold: list[dict[str, Any]]) -> Table:
+    first: dict[str, dict[str, Any]] = {}
+    for order in sold:
+        first.setdefault(order["receipt"]["epsilon"], order)
+    epsilons = [tier["epsilon"] for tier in listing["tiers"] if tier["epsilon"] in first]
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("carrier")
+    for epsilon in epsilons:
+        table.add_column(f"ε = {epsilon}", justify="right")
+    for key in listing["keys"]:
+        name = Text.assemble(key, (f" {CARRIERS.get(key, '')}", "dim"))
+        place = {epsilon: first[epsilon]["answer"]["keys"].index(key) for epsilon in epsilons}
+        table.add_row(name, *(_value(first[epsilon], place[epsilon]) for epsilon in epsilons))
+    return table
+
+
+def _refusal(refusal: dict[str, Any]) -> str:
+    said = f"{refusal['buyer']}, ε = {refusal['epsilon']} of {refusal['product']}: {refusal['title']}."
+    if "requested" in refusal:
+        fits = ", ".join(tier["epsilon"] for tier in refusal["fits"])
+        said += f" Requested {refusal['requested']}, remaining {refusal['remaining']}; would fit: ε = {fits}."
+    if "price" in refusal:
+        price, held = (Money(refusal[name], refusal["currency"]).text() for name in ("price", "balance"))
+        said += f" Price {price}, balance {held}."
+    return said
+
+
+def _budget(outcome: Outcome) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("chain")
+    table.add_column("charged (its highest tier issued)", justify="right")
+    titles = {listing["chain"]: listing["title"] for listing in outcome.listings.values()}
+    for row in outcome.dataset["chains"]:
+        table.add_row(titles[row["chain"]], f"ε {row['charged']}")
+    table.add_row("[bold]spent[/bold]", f"[bold]ε {outcome.dataset['spent']} of {outcome.dataset['budget']}[/bold]")
+    table.add_row("remaining", f"ε {outcome.dataset['remaining']}")
+    return table
+
+
+def _audit(audit: dict[str, Any], public_key: str) -> Text:
+    good = audit["verdict"] == "verified"
+    text = Text.assemble((f"{audit['verdict']}: ", "bold green" if good else "bold red"))
+    text.append(
+        f"{audit['leaves']} leaves, {audit['chains']} chains, {audit['sales']} sales; {audit['opened']} answers "
+        f"opened, {audit['replayed']} draws replayed bit for bit, {len(audit['not_replayable'])} not replayable "
+        f"(truth draws, or a parent that is not issued).\n"
+    )
+    for finding in audit["findings"]:
+        text.append(f"  {finding['check']} {finding['rule']} at {finding['where']}\n", "red")
+    return text.append(f"Signed with {public_key}", "dim")

@@ -1,0 +1,1 @@
+"""The release engine: one answer a tier, computed once; the only writer of draws and sales."""

@@ -1,0 +1,333 @@
+"""Quotes and orders: one decision, made read-only first and again, for good, in the sale's transaction."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from app.auth.accounts import Caller, Role
+from app.catalog.products import LIVE, book_of_chain
+from app.clock import later, new_id, time_text
+from app.engine.release import ComputedDraw, ReleaseEngine
+from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
+from app.errors import (
+    ConflictError,
+    ForbiddenError,
+    IdempotencyError,
+    InvalidRequestError,
+    NotFoundError,
+    QuoteExpiredError,
+)
+from app.keyring import Keyring
+from app.ledger.budget import charge, charge_of
+from app.ledger.money import net_paid, post
+from app.log.heads import sign_document
+from app.log.journal import Appended, append
+from app.log.leaves import SaleLeaf
+from app.settings import Settings
+from app.store.schema import entitlements, orders, quotes
+from pricing.book import PriceBook
+from pricing.money import Money
+from pricing.quote import Holding, Quote, cheapest_within, quote
+from tiers.budget import parse_decimal, parse_epsilon
+from tiers.canonical import Document, canonical_bytes
+
+__all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "Selection"]
+
+QUOTE_SECONDS = 900
+
+
+class ChainUndrawnError(Exception):
+    """The sale needs a chain that nobody has drawn yet; carries the chain to draw. Never leaves the engine."""
+
+    def __init__(self, chain: ChainState) -> None:
+        self.chain = chain
+        super().__init__("chain: expected drawn answers, got none yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How a tier is asked for: exactly one of its law, its ε, or the error bar that must be met (in answer units)."""
+
+    law: str | None = None
+    epsilon: str | None = None
+    within: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedOrder:
+    """An order as stored; `replayed` tells a retry from the first time."""
+
+    receipt: bytes
+    chain: ChainState
+    tier: Tier
+    sealed: bytes
+    commitment: str
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The sales desk: the only writer of quotes, orders, entitlements and charges."""
+
+    settings: Settings
+    keyring: Keyring
+    engine: ReleaseEngine
+
+    def offer(
+        self, connection: Connection, caller: Caller, product: str, selection: Selection, now: datetime
+    ) -> Mapping[str, Any]:
+        """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
+        chain, row = chain_of_product(connection, self.settings, product)
+        _on_sale(row)
+        book = book_of_chain(connection, chain.id)
+        laws = offered_laws(connection, product)
+        tier = _select(chain, book, laws, selection)
+        offered = self._price(connection, caller, chain, book, tier)
+        identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
+        connection.execute(
+            quotes.insert().values(
+                id=identity,
+                account_id=caller.id,
+                product_id=product,
+                law=tier.law,
+                amount_minor=offered.amount,
+                list_minor=offered.list_price,
+                credit_minor=offered.credit,
+                currency=offered.currency,
+                book_version=offered.book_version,
+                expires_at=expires,
+            )
+        )
+        return {
+            "quote": identity,
+            "product": product,
+            "chain": chain.id,
+            "law": tier.law,
+            "rank": tier.rank,
+            "epsilon": tier.epsilon,
+            "half_width": tier.half_width,
+            "same_as_above": tier.same_as_above,
+            "grain_exponent": chain.grain,
+            "lines": {"list_minor": offered.list_price, "credit_minor": offered.credit},
+            "amount_minor": offered.amount,
+            "currency": offered.currency,
+            "book_version": offered.book_version,
+            "licence": row.licence,
+            "expires_at": expires,
+        }
+
+    def order(
+        self,
+        connection: Connection,
+        caller: Caller,
+        quote_id: str,
+        key: str,
+        now: datetime,
+        computed: tuple[ComputedDraw, ...] | None = None,
+    ) -> PlacedOrder:
+        """Sell what a quote offers, or return the order that this idempotency key already placed.
+
+        One transaction: right to the tier, price, budget, draws, money, order, log. Anything that fails leaves nothing.
+
+        Args:       computed: the chain's draws, where the caller has just computed them.
+        Raises:     ChainUndrawnError: admitted, but the chain must be drawn first. QuoteExpiredError, ForbiddenError,
+                    InsufficientFundsError, BudgetRefusedError, IdempotencyError: refused, nothing stored.
+        """
+        digest = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
+        placed = self._replay(connection, caller, key, digest)
+        if placed is not None:
+            return placed
+        cited = _quote_of(connection, caller, quote_id, now)
+        chain, row = chain_of_product(connection, self.settings, cited.product_id)
+        _on_sale(row)
+        tier = chain.tier(cited.law)
+        book = book_of_chain(connection, chain.id)
+        offered = self._price(connection, caller, chain, book, tier)
+        if (offered.amount, offered.book_version) != (cited.amount_minor, cited.book_version):
+            raise QuoteExpiredError("quote: expected the price of now, got one that has changed since")
+        due = charge_of(chain, tier)
+        at, order_id = time_text(now), new_id("order")
+        price = Money(offered.amount, offered.currency)
+        post(connection, caller.id, "payment", -price, order_id, at)
+        post(connection, chain.owner, "earning", price, order_id, at)
+        if not chain.drawn:
+            if computed is None:
+                raise ChainUndrawnError(chain)
+            self.engine.install(connection, chain, computed, at)
+            chain, row = chain_of_product(connection, self.settings, cited.product_id)
+            tier = chain.tier(cited.law)
+        charge(connection, chain, tier, due)
+        leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
+        receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
+        connection.execute(
+            orders.insert().values(
+                id=order_id,
+                account_id=caller.id,
+                idempotency_key=key,
+                request_digest=digest,
+                product_id=cited.product_id,
+                chain_id=chain.id,
+                law=tier.law,
+                amount_minor=offered.amount,
+                charge_nano=due,
+                receipt_json=receipt.decode(),
+                leaf_index=leaf.index,
+                created_at=at,
+            )
+        )
+        self._entitle(connection, caller, chain, tier, order_id)
+        assert tier.sealed is not None
+        assert tier.commitment is not None
+        return PlacedOrder(receipt, chain, tier, tier.sealed, tier.commitment, replayed=False)
+
+    def _replay(self, connection: Connection, caller: Caller, key: str, digest: str) -> PlacedOrder | None:
+        wanted = select(orders).where(orders.c.account_id == caller.id, orders.c.idempotency_key == key)
+        row = connection.execute(wanted).one_or_none()
+        if row is None:
+            return None
+        if row.request_digest != digest:
+            raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
+        chain, _ = chain_of_product(connection, self.settings, row.product_id)
+        tier = chain.tier(row.law)
+        assert tier.sealed is not None
+        assert tier.commitment is not None
+        return PlacedOrder(row.receipt_json.encode(), chain, tier, tier.sealed, tier.commitment, replayed=True)
+
+    def _price(self, connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
+        if caller.ceiling_nano is not None and tier.level_nano > caller.ceiling_nano:
+            raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+        if caller.role is Role.ANALYST:
+            rank = book.rank_of(tier.law)
+            list_price = book.tiers[rank - 1].price
+            return Quote(0, list_price, list_price, 0, book.currency, book.version, rank, chain.id, tier.law)
+        held = connection.execute(
+            select(entitlements.c.rank)
+            .where(entitlements.c.account_id == caller.id, entitlements.c.chain_id == chain.id)
+            .order_by(entitlements.c.rank)
+            .limit(1)
+        ).scalar_one_or_none()
+        return quote(book, tier.law, Holding(rank=held, net_paid=net_paid(connection, caller.id, chain.id)))
+
+    def _entitle(self, connection: Connection, caller: Caller, chain: ChainState, tier: Tier, order_id: str) -> None:
+        held = select(entitlements.c.law).where(
+            entitlements.c.account_id == caller.id,
+            entitlements.c.chain_id == chain.id,
+            entitlements.c.law == tier.law,
+        )
+        if connection.execute(held).one_or_none() is None:
+            connection.execute(
+                entitlements.insert().values(
+                    account_id=caller.id, chain_id=chain.id, law=tier.law, rank=tier.rank, order_id=order_id
+                )
+            )
+
+    def _log_sale(
+        self,
+        connection: Connection,
+        caller: Caller,
+        cited: Row[Any],
+        chain: ChainState,
+        order_id: str,
+        due: int,
+        licence: str,
+        at: str,
+    ) -> Appended:
+        def make(index: int) -> SaleLeaf:
+            return SaleLeaf(
+                index=index,
+                at=at,
+                order=order_id,
+                pseudonym=caller.pseudonym,
+                product=cited.product_id,
+                chain=chain.id,
+                law=cited.law,
+                charge_nano=due,
+                price_minor=cited.amount_minor,
+                currency=cited.currency,
+                book_version=cited.book_version,
+                licence=licence,
+            )
+
+        (sold,) = append(connection, self.keyring, at, [make])
+        return sold
+
+    def _receipt(
+        self,
+        caller: Caller,
+        offered: Quote,
+        chain: ChainState,
+        tier: Tier,
+        order_id: str,
+        due: int,
+        licence: str,
+        at: str,
+        leaf: Appended,
+    ) -> bytes:
+        body: dict[str, Document] = {
+            "at": at,
+            "book_version": offered.book_version,
+            "chain": chain.id,
+            "charge_nano": due,
+            "charge_type": "INTERNAL_ZERO" if caller.role is Role.ANALYST else "LIST",
+            "commitment": tier.commitment,
+            "credit_minor": offered.credit,
+            "currency": offered.currency,
+            "epsilon": tier.epsilon,
+            "fingerprint": chain.fingerprint,
+            "key": self.keyring.signing_number,
+            "law": tier.law,
+            "leaf_hash": leaf.hash.hex(),
+            "leaf_index": leaf.index,
+            "licence": licence,
+            "list_minor": offered.list_price,
+            "order": order_id,
+            "price_minor": offered.amount,
+            "pseudonym": caller.pseudonym,
+            "same_as_above": tier.same_as_above,
+            "snapshot": chain.snapshot,
+        }
+        return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
+
+
+def _on_sale(row: Row[Any]) -> None:
+    if row.state != LIVE:
+        raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
+
+
+def _quote_of(connection: Connection, caller: Caller, quote_id: str, now: datetime) -> Row[Any]:
+    wanted = select(quotes).where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
+    row = connection.execute(wanted).one_or_none()
+    if row is None:
+        raise NotFoundError("quote: expected one of the caller's own, got another id")
+    if row.expires_at <= time_text(now):
+        raise QuoteExpiredError("quote: expected one that is still open, got one that has expired")
+    return row
+
+
+def _select(chain: ChainState, book: PriceBook, laws: frozenset[str], selection: Selection) -> Tier:
+    given = [name for name in ("law", "epsilon", "within") if getattr(selection, name) is not None]
+    if len(given) != 1:
+        raise InvalidRequestError(f"tier: expected exactly one of law, epsilon, within, got {len(given)}")
+    tiers = [tier for tier in chain.tiers if tier.law in laws]
+    if selection.law is not None:
+        found = [tier for tier in tiers if tier.law == selection.law]
+    elif selection.epsilon is not None:
+        epsilon = parse_epsilon(selection.epsilon)
+        found = [tier for tier in tiers if tier.document.epsilon() == epsilon]
+    else:
+        assert selection.within is not None
+        steps = parse_decimal("within", selection.within) / Fraction(2) ** chain.grain
+        offered = {tier.law: int(tier.half_width) for tier in tiers}
+        listed = PriceBook(book.chain_id, book.version, book.currency, tuple(t for t in book.tiers if t.law in laws))
+        found = [chain.tier(cheapest_within(listed, offered, steps).law)]
+    if not found:
+        top = tiers[0].epsilon
+        raise NotFoundError(
+            f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
+        )
+    return found[0]

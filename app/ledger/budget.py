@@ -1,0 +1,66 @@
+"""A dataset's privacy budget: the filter's verdict before anything is revealed, the charge with the sale."""
+
+from fractions import Fraction
+
+from sqlalchemy import Connection
+
+from app.engine.state import ChainState, Tier
+from app.errors import BudgetRefusedError
+from app.store.schema import chains, datasets
+from tiers.accounting.filters import PureFilter, increment
+from tiers.budget import NANO, decimal_text
+from tiers.errors import BudgetExceededError
+
+__all__ = ["budget_state", "charge", "charge_of", "nano_text"]
+
+_NEARLY = 10
+
+
+def nano_text(nano: int) -> str:
+    """Return units of 10⁻⁹ as decimal text.
+
+    Example:
+        >>> nano_text(1_500_000_000)
+        '1.5'
+    """
+    return decimal_text(Fraction(nano, NANO))
+
+
+def charge_of(chain: ChainState, tier: Tier) -> int:
+    """Return what selling a tier now would charge, admitted by the dataset's filter.
+
+    Raises:     BudgetRefusedError: requested, remaining, and the tiers of the chain that would fit.
+    """
+    due = increment(tier.level_nano, chain.highest_nano)
+    ledger = PureFilter(chain.budget_nano, chain.spent_nano)
+    try:
+        ledger.charge(due)
+    except BudgetExceededError as error:
+        fitting = [other for other in chain.tiers if ledger.admits(increment(other.level_nano, chain.highest_nano))]
+        requested, remaining = nano_text(error.requested_nano), nano_text(error.remaining_nano)
+        raise BudgetRefusedError(
+            f"budget: expected a charge of at most ε {remaining} (what remains), got {requested}",
+            requested=requested,
+            remaining=remaining,
+            fits=[{"epsilon": other.epsilon, "law": other.law} for other in fitting],
+        ) from None
+    return due
+
+
+def charge(connection: Connection, chain: ChainState, tier: Tier, due: int) -> None:
+    """Write an admitted charge, in the sale's own transaction; the table's check repeats the ceiling."""
+    if due:
+        spent = chain.spent_nano + due
+        connection.execute(datasets.update().where(datasets.c.id == chain.dataset).values(spent_nano=spent))
+    if tier.level_nano > chain.highest_nano:
+        connection.execute(
+            chains.update().where(chains.c.id == chain.id).values(highest_nano=tier.level_nano, highest_rank=tier.rank)
+        )
+
+
+def budget_state(budget_nano: int, spent_nano: int) -> str:
+    """Return the three-valued state that buyers see: coarse, so that it betrays little of others' purchases."""
+    remaining = budget_nano - spent_nano
+    if remaining <= 0:
+        return "exhausted"
+    return "nearly exhausted" if remaining * _NEARLY < budget_nano else "enough"

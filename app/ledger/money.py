@@ -1,0 +1,51 @@
+"""Accounts' money: postings that are never edited, and a balance that the store keeps from falling below zero."""
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import IntegrityError as ConstraintError
+
+from app.errors import ConflictError, InsufficientFundsError, NotFoundError
+from app.store.schema import accounts, orders, postings
+from pricing.money import Money
+
+__all__ = ["balance", "net_paid", "post"]
+
+
+def balance(connection: Connection, account: str) -> Money:
+    """Return what an account holds; raises NotFoundError."""
+    wanted = select(accounts.c.balance_minor, accounts.c.currency).where(accounts.c.id == account)
+    row = connection.execute(wanted).one_or_none()
+    if row is None:
+        raise NotFoundError("account: expected an existing id, got another")
+    return Money(row.balance_minor, row.currency)
+
+
+def net_paid(connection: Connection, account: str, chain: str) -> int:
+    """Return what an account has paid on a chain, in minor units."""
+    wanted = select(func.coalesce(func.sum(orders.c.amount_minor), 0)).where(
+        orders.c.account_id == account, orders.c.chain_id == chain
+    )
+    return int(connection.execute(wanted).scalar_one())
+
+
+def post(connection: Connection, account: str, kind: str, amount: Money, reference: str, at: str) -> Money:
+    """Post an amount (negative for a payment) once a reference, and return the new balance.
+
+    Raises:     InsufficientFundsError: the balance would fall below zero. ConflictError: the reference was posted.
+                CurrencyMismatchError: the account is kept in another currency.
+    """
+    held = balance(connection, account)
+    after = held + amount
+    if after.amount < 0:
+        raise InsufficientFundsError(
+            f"balance: expected at least {(-amount).text()}, got {held.text()}",
+            price=(-amount).amount,
+            balance=held.amount,
+            currency=held.currency,
+        )
+    connection.execute(accounts.update().where(accounts.c.id == account).values(balance_minor=after.amount))
+    row = {"account_id": account, "kind": kind, "amount_minor": amount.amount, "currency": amount.currency}
+    try:
+        connection.execute(postings.insert().values(**row, reference=reference, at=at))
+    except ConstraintError:
+        raise ConflictError("posting: expected a new reference, got one that is posted") from None
+    return after

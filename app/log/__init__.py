@@ -1,0 +1,1 @@
+"""The append-only release log: leaves, tree, signed heads."""

@@ -1,0 +1,153 @@
+"""The leaves of the release log: one schema a kind, canonical JSON, commitments instead of answers.
+
+No leaf holds an answer, an unkeyed hash of one, a key, a row or a name. Buyers stand under pseudonyms. Integers stay
+within 2⁵³; everything else that is a number is a decimal string.
+"""
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from tiers.canonical import canonical_bytes
+
+__all__ = [
+    "DatasetLeaf",
+    "DrawLeaf",
+    "EpochLeaf",
+    "Leaf",
+    "PlanLeaf",
+    "PlanTier",
+    "SaleLeaf",
+    "SnapshotLeaf",
+    "WithdrawalLeaf",
+    "decode",
+    "encode",
+]
+
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=4096)]
+Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+Law: TypeAlias = dict[str, Any]
+
+
+class _Leaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What every leaf has: its place in the log and its time (UTC, to the second)."""
+
+    index: Natural
+    at: Text
+
+
+class EpochLeaf(_Leaf, frozen=True, kw_only=True, tag="key-epoch"):
+    """A key's number comes into force: the owners' noise secrets, or the signing key (with its public half)."""
+
+    purpose: Text
+    epoch: Natural
+    public_key: Text | None
+
+
+class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset"):
+    """A lineage opens, with its unit, adjacency, public salt and budget."""
+
+    lineage: Text
+    unit: Text
+    adjacency: Text
+    salt: Text
+    budget_kind: Text
+    budget_nano: Natural
+    schema: Hex
+
+
+class SnapshotLeaf(_Leaf, frozen=True, kw_only=True, tag="snapshot"):
+    """An immutable snapshot of a lineage, bound to a keyed digest of its content."""
+
+    lineage: Text
+    snapshot: Text
+    content: Hex
+    seal: Hex
+
+
+class PlanTier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tier as planned and priced."""
+
+    rank: Natural
+    law: Law
+    epsilon: Text
+    level_nano: Natural
+    half_width: Text
+    price_minor: Natural
+
+
+class PlanLeaf(_Leaf, frozen=True, kw_only=True, tag="product-plan"):
+    """A product: its question's fingerprint on a snapshot, its chain and tiers, its book."""
+
+    product: Text
+    lineage: Text
+    snapshot: Text
+    fingerprint: Hex
+    chain: Hex
+    derivation: list[Text]
+    tiers: list[PlanTier]
+    currency: Text
+    book_version: Natural
+    licence: Text
+
+
+class DrawLeaf(_Leaf, frozen=True, kw_only=True, tag="draw"):
+    """A known tier, issued or not: how it was drawn, from which parents, and its hiding commitments."""
+
+    chain: Hex
+    place: Natural
+    role: Text
+    law: Law
+    parents: list[Law]
+    parent_commitments: list[Hex]
+    epoch: Natural
+    sampler: Text
+    stream: Natural
+    grain: int
+    length: Natural
+    commitment: Hex
+    key_hash: Hex
+
+
+class SaleLeaf(_Leaf, frozen=True, kw_only=True, tag="sale"):
+    """An order: who (a pseudonym) bought which tier of which chain, what it charged and cost."""
+
+    order: Text
+    pseudonym: Text
+    product: Text
+    chain: Hex
+    law: Hex
+    charge_nano: Natural
+    price_minor: Natural
+    currency: Text
+    book_version: Natural
+    licence: Text
+
+
+class WithdrawalLeaf(_Leaf, frozen=True, kw_only=True, tag="withdrawal"):
+    """A product is taken off sale; what was sold stays sold."""
+
+    product: Text
+    reason: Text
+
+
+Leaf: TypeAlias = EpochLeaf | DatasetLeaf | SnapshotLeaf | PlanLeaf | DrawLeaf | SaleLeaf | WithdrawalLeaf
+
+_DECODER = msgspec.json.Decoder(Leaf)
+
+
+def encode(leaf: Leaf) -> bytes:
+    """Return the leaf's canonical bytes: what is hashed into the tree."""
+    return canonical_bytes(msgspec.to_builtins(leaf))
+
+
+def decode(raw: bytes) -> Leaf:
+    """Return the leaf of canonical bytes.
+
+    Raises:     ValueError: not a leaf of a known schema, or not in canonical form (blanks, key order, repeated keys).
+    """
+    leaf: Leaf = _DECODER.decode(raw)
+    if encode(leaf) != raw:
+        raise ValueError("leaf: expected canonical JSON, got another encoding of it")
+    return leaf

@@ -1,0 +1,93 @@
+"""The ASGI application of one worker process."""
+
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.router import Router
+
+from app import __version__
+from app.auth.guard import authorise
+from app.clock import Clock, utc_now
+from app.market import Market
+from app.pages import storefront
+from app.routes import accounts, catalog, health, log, trade
+from app.routes.problems import BODY_LIMIT, check_body, problems_plugin
+from app.settings import Settings
+from app.telemetry import configure_logging
+
+__all__ = ["build_app", "create_app"]
+
+HANDLERS = [
+    accounts.create,
+    accounts.deposit,
+    accounts.whoami,
+    catalog.register,
+    catalog.dataset,
+    catalog.publish,
+    catalog.products,
+    catalog.product,
+    catalog.withdraw,
+    trade.quote,
+    trade.place,
+    trade.order,
+    trade.answer,
+    log.public_keys,
+    log.head,
+    log.leaves,
+    log.inclusion,
+    log.consistency,
+    log.export,
+    health.live,
+    health.ready,
+    storefront.storefront,
+    storefront.stylesheet,
+]
+
+
+def create_app() -> Litestar:
+    """Return the application that the environment describes: what a server's workers load."""
+    configure_logging()
+    return build_app(Settings.from_environment())
+
+
+def build_app(settings: Settings, *, clock: Clock = utc_now) -> Litestar:
+    """Return the application over a market with these settings."""
+
+    @asynccontextmanager
+    async def lifespan(app: Litestar) -> AsyncIterator[None]:
+        market = Market(settings, clock=clock)
+        app.state.market = market
+        gc.collect()
+        gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
+        try:
+            yield
+        finally:
+            await market.close()
+
+    return Litestar(
+        HANDLERS,
+        lifespan=[lifespan],
+        dependencies={"market": Provide(_market, sync_to_thread=False)},
+        guards=[authorise],
+        before_request=check_body,
+        request_max_body_size=BODY_LIMIT,
+        plugins=[problems_plugin()],
+        openapi_config=OpenAPIConfig(
+            title="tiermarket",
+            version=__version__,
+            render_plugins=[JsonRenderPlugin()],
+            openapi_router=Router(path="/schema", route_handlers=[], opt={"public": True}),
+        ),
+        logging_config=None,
+    )
+
+
+def _market(state: State) -> Market:
+    market: Market = state.market
+    return market

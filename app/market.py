@@ -1,0 +1,153 @@
+"""The market of one process: its parts, put together once, and the few acts that span several of them."""
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from app.auth.accounts import Caller
+from app.auth.guard import Authenticator
+from app.cache.answers import AnswerCache, NoCache, RedisCache
+from app.clock import Clock, time_text, utc_now
+from app.engine.release import ReleaseEngine, Unsealed
+from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
+from app.engine.snapshots import SnapshotFiles
+from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
+from app.errors import NotEntitledError
+from app.keyring import Keyring
+from app.log.journal import append, current_head
+from app.log.leaves import EpochLeaf
+from app.settings import Settings
+from app.store.database import Database, migrate, open_engine
+from app.store.schema import entitlements, orders
+
+__all__ = ["Answer", "Market", "found_market"]
+
+_KEPT_GRANTS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One tier's answer as it is sent: the body, and the strong ETag of that representation."""
+
+    body: bytes
+    etag: str
+
+
+def found_market(settings: Settings) -> Keyring:
+    """Create folders, key ring, store and the log's first leaves, where they do not exist; return the key ring."""
+    settings.prepare()
+    keyring = Keyring.load(settings.keys) if settings.keys.exists() else Keyring.create(settings.keys)
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    with engine.execution_options(writing=True).begin() as connection:
+        if current_head(connection) is None:
+            _log_keys(connection, keyring)
+    engine.dispose()
+    return keyring
+
+
+def _log_keys(connection: Connection, keyring: Keyring) -> None:
+    at = time_text(utc_now())
+
+    def signing(index: int) -> EpochLeaf:
+        number = keyring.signing_number
+        return EpochLeaf(index=index, at=at, purpose="signing", epoch=number, public_key=keyring.public_hex())
+
+    def noise(index: int) -> EpochLeaf:
+        return EpochLeaf(index=index, at=at, purpose="noise", epoch=keyring.noise_epoch, public_key=None)
+
+    append(connection, keyring, at, [signing, noise])
+
+
+class Market:
+    """What handlers hold: the store, the sales desk, the engine, the cache, the clock."""
+
+    def __init__(self, settings: Settings, *, clock: Clock = utc_now) -> None:
+        self.settings, self.clock = settings, clock
+        self.keyring = found_market(settings)
+        self.database = Database(open_engine(settings.database_url))
+        self.files = SnapshotFiles(self.keyring)
+        self.engine = ReleaseEngine(self.keyring, self.files)
+        self.desk = Desk(settings, self.keyring, self.engine)
+        self.authenticator = Authenticator(self.database, self.keyring)
+        self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
+        self._drawing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._granted: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+
+    async def close(self) -> None:
+        """Finish writes and let everything go."""
+        await self.cache.close()
+        await asyncio.to_thread(self.database.close)
+        self.files.close()
+
+    async def order(self, caller: Caller, quote: str, key: str) -> tuple[PlacedOrder, Answer, Unsealed]:
+        """Place an order and return it with its answer; the chain is drawn first where nobody has drawn it.
+
+        The cache is filled only after the commit, and only with the tier that was sold.
+        """
+        now = self.clock()
+        desk = self.desk
+        try:
+            placed = await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
+        except ChainUndrawnError as undrawn:
+            placed = await self._draw_and_order(undrawn.chain, caller, quote, key)
+        unsealed = self.engine.unseal(placed.chain, placed.tier, placed.sealed, placed.commitment)
+        body = answer_document(placed.chain, placed.tier, unsealed.answer)
+        await self.cache.put(placed.chain.id, placed.tier.law, body)
+        return placed, Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
+
+    async def _draw_and_order(self, chain: ChainState, caller: Caller, quote: str, key: str) -> PlacedOrder:
+        async with self._drawing[chain.id]:
+            now, desk = self.clock(), self.desk
+            try:
+                return await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
+            except ChainUndrawnError:
+                computed = await asyncio.to_thread(self.engine.compute, chain)
+            return await self.database.write(
+                lambda connection: desk.order(connection, caller, quote, key, now, computed)
+            )
+
+    async def answer(self, caller: Caller, chain: str, law: str) -> Answer:
+        """Return an issued answer to somebody entitled to it: the entitlement is checked on every path, hits included.
+
+        Raises:     NotEntitledError: the caller holds no order for this tier (whether it exists or not).
+        """
+        await self._entitled(caller, chain, law)
+        body = await self.cache.get(chain, law)
+        if body is None:
+            body = await self._stored_body(caller, chain, law)
+            await self.cache.put(chain, law, body)
+        return Answer(body, etag_of(chain, law, body))
+
+    async def _entitled(self, caller: Caller, chain: str, law: str) -> str:
+        name = (caller.id, chain, law)
+        product = self._granted.get(name)
+        if product is not None:
+            return product
+        wanted = (
+            select(orders.c.product_id)
+            .join(entitlements, entitlements.c.order_id == orders.c.id)
+            .where(entitlements.c.account_id == caller.id, entitlements.c.chain_id == chain, entitlements.c.law == law)
+        )
+        product = await self.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
+        if product is None:
+            raise NotEntitledError("answer: expected an order of the caller's for this tier, got none")
+        self._granted[name] = product
+        while len(self._granted) > _KEPT_GRANTS:
+            self._granted.popitem(last=False)
+        return str(product)
+
+    async def _stored_body(self, caller: Caller, chain: str, law: str) -> bytes:
+        product = await self._entitled(caller, chain, law)
+
+        def read(connection: Connection) -> tuple[ChainState, Tier]:
+            state, _ = chain_of_product(connection, self.settings, product)
+            return state, state.tier(law)
+
+        state, tier = await self.database.read(read)
+        assert tier.sealed is not None
+        assert tier.commitment is not None
+        unsealed = self.engine.unseal(state, tier, tier.sealed, tier.commitment)
+        return answer_document(state, tier, unsealed.answer)

@@ -1,0 +1,82 @@
+"""The storefront: every live product with its tiers, prices and error bars. Public; holds no answer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader
+from litestar import MediaType, Response, get
+from litestar.di import NamedDependency
+
+from app.catalog.views import list_products
+from app.market import Market
+from app.wire import ProductView, TierView
+from pricing.money import Money
+
+__all__ = ["storefront", "stylesheet"]
+
+_HERE = Path(__file__).parent
+_templates = Environment(loader=PackageLoader("app.pages"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_BAR_WIDTH = 160
+
+
+@dataclass(frozen=True, slots=True)
+class _Shelf:
+    """A product as the page shows it."""
+
+    view: ProductView
+    tiers: list["_Rung"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rung:
+    """A tier as the page shows it: `bar` is its error bar in pixels, the widest tier's being the whole width."""
+
+    view: TierView
+    price: str
+    bar: int
+    bound: str
+    same: str
+
+
+@get("/", opt={"public": True}, media_type=MediaType.HTML)
+async def storefront(market: NamedDependency[Market]) -> Response[str]:
+    """Show what is on sale."""
+    views = await market.database.read(lambda connection: list_products(connection, after=-1, count=200))
+    html = _templates.get_template("storefront.html").render(shelves=[_shelf(view) for view in views])
+    return Response(html, media_type=MediaType.HTML, headers=_HEADERS)
+
+
+@get("/static/site.css", opt={"public": True}, media_type="text/css", sync_to_thread=False)
+def stylesheet() -> Response[str]:
+    """Return the pages' one style sheet."""
+    return Response(
+        (_HERE / "static" / "site.css").read_text(), media_type="text/css", headers={"Cache-Control": "max-age=300"}
+    )
+
+
+def _thousands(number: str) -> str:
+    whole, point, rest = number.partition(".")
+    return f"{int(whole):,}{point}{rest}"
+
+
+def _shelf(view: ProductView) -> _Shelf:
+    widest = max(int(tier.half_width) for tier in view.tiers)
+    return _Shelf(
+        view,
+        [
+            _Rung(
+                view=tier,
+                price=Money(tier.price_minor, view.currency).text(),
+                bar=max(2, int(tier.half_width) * _BAR_WIDTH // max(widest, 1)),
+                bound=_thousands(tier.half_width_value),
+                same="–" if tier.same_as_above is None else f"{float(tier.same_as_above):.0%}",
+            )
+            for tier in view.tiers
+        ],
+    )

@@ -1,0 +1,1 @@
+"""The HTTP API: handlers translate, the engine decides."""

@@ -1,0 +1,143 @@
+"""Datasets and products: registered and published by owners, listed for everybody with a key."""
+
+import asyncio
+import secrets
+from typing import Any
+
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, JSONBody
+from sqlalchemy import Connection
+
+from app.auth.accounts import Caller, Role
+from app.catalog.datasets import DatasetRow, NewDataset, dataset_of, prepare_snapshot
+from app.catalog.datasets import register as store_dataset
+from app.catalog.products import NewProduct, plan_product
+from app.catalog.products import publish as store_product
+from app.catalog.products import withdraw as withdraw_product
+from app.catalog.views import dataset_view, list_products, product_view
+from app.clock import time_text
+from app.errors import InvalidRequestError, NotFoundError
+from app.market import Market
+from app.queries.schema import DatasetSchema
+from app.routes.accounts import EVERYBODY
+from app.wire import DatasetRequest, DatasetView, ProductRequest, ProductView, WithdrawalRequest
+from tiers.budget import NANO, parse_decimal
+
+__all__ = ["dataset", "product", "products", "publish", "register", "withdraw"]
+
+_BUDGET_CEILING = 1_000
+
+
+@post("/v1/datasets", opt={"roles": (Role.OWNER,)}, status_code=201)
+async def register(
+    request: Request[Caller, Any, Any], data: JSONBody[DatasetRequest], market: NamedDependency[Market]
+) -> DatasetView:
+    """Register a file of the data folder as a dataset: an immutable snapshot, a salt and a budget of its own."""
+    budget = parse_decimal("budget", data.budget) * NANO
+    if budget.denominator != 1 or not 0 < budget <= _BUDGET_CEILING * NANO:
+        raise InvalidRequestError(f"budget: expected 0 < ε ≤ {_BUDGET_CEILING} in steps of 10⁻⁹, got another")
+    schema = DatasetSchema(
+        columns=data.columns,
+        salt=secrets.token_hex(32),
+        max_rows_per_unit=data.max_rows_per_unit,
+        max_groups_per_unit=data.max_groups_per_unit,
+        unit=data.unit,
+        ordering=data.ordering,
+        description=data.description,
+    )
+    new = NewDataset(data.name, data.title, data.description, data.notice, int(budget), schema)
+    snapshot = await asyncio.to_thread(
+        prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text
+    )
+    at = time_text(market.clock())
+
+    def work(connection: Connection) -> DatasetView:
+        made = store_dataset(connection, market.keyring, request.user.id, new, snapshot, at)
+        return dataset_view(connection, dataset_of(connection, made))
+
+    try:
+        return await market.database.write(work)
+    except BaseException:
+        snapshot.path.unlink(missing_ok=True)
+        raise
+
+
+@get("/v1/datasets/{dataset:str}", opt={"roles": (Role.OWNER,)})
+async def dataset(
+    request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
+) -> DatasetView:
+    """Return a dataset of the caller's with its exact ledger."""
+    return await market.database.read(
+        lambda connection: dataset_view(connection, _owned(connection, request.user, dataset))
+    )
+
+
+@post("/v1/products", opt={"roles": (Role.OWNER,)}, status_code=201)
+async def publish(
+    request: Request[Caller, Any, Any], data: JSONBody[ProductRequest], market: NamedDependency[Market]
+) -> ProductView:
+    """Publish a product: its chain is planned and priced now, and refused now if it cannot exist."""
+    new = NewProduct(
+        title=data.title,
+        description=data.description,
+        unit_label=data.unit_label,
+        left_out=data.left_out,
+        licence=data.licence,
+        currency=data.currency,
+        query=data.query,
+        epsilons=tuple(tier.epsilon for tier in data.tiers),
+        prices_minor=tuple(tier.price_minor for tier in data.tiers),
+    )
+    at = time_text(market.clock())
+    owned = await market.database.read(lambda connection: _owned(connection, request.user, data.dataset))
+    planned = await asyncio.to_thread(plan_product, owned, new)
+
+    def work(connection: Connection) -> ProductView:
+        current = _owned(connection, request.user, data.dataset)
+        if current.snapshot != owned.snapshot:
+            raise InvalidRequestError("dataset: expected the snapshot that was planned on, got a newer one")
+        return product_view(connection, store_product(connection, market.keyring, current, planned, at))
+
+    return await market.database.write(work)
+
+
+@get("/v1/products", opt={"roles": EVERYBODY})
+async def products(
+    market: NamedDependency[Market], after: FromQuery[int] = -1, count: FromQuery[int] = 50
+) -> list[ProductView]:
+    """Return live products in order of publication, in pages: `after` is the last `leaf_index` seen."""
+    if not 1 <= count <= 200 or not -1 <= after < 2**53:
+        raise InvalidRequestError("page: expected 1 ≤ count ≤ 200 and a leaf index, got another")
+    return await market.database.read(lambda connection: list_products(connection, after=after, count=count))
+
+
+@get("/v1/products/{product:str}", opt={"roles": EVERYBODY})
+async def product(product: FromPath[str], market: NamedDependency[Market]) -> ProductView:
+    """Return one product's listing."""
+    return await market.database.read(lambda connection: product_view(connection, product))
+
+
+@post("/v1/products/{product:str}/withdrawal", opt={"roles": (Role.OWNER,)}, status_code=201)
+async def withdraw(
+    request: Request[Caller, Any, Any],
+    product: FromPath[str],
+    data: JSONBody[WithdrawalRequest],
+    market: NamedDependency[Market],
+) -> ProductView:
+    """Take a product off sale; what was sold stays sold, and the log says so."""
+    at = time_text(market.clock())
+
+    def work(connection: Connection) -> ProductView:
+        _owned(connection, request.user, product_view(connection, product).dataset)
+        withdraw_product(connection, market.keyring, product, data.reason, at)
+        return product_view(connection, product)
+
+    return await market.database.write(work)
+
+
+def _owned(connection: Connection, caller: Caller, dataset: str) -> DatasetRow:
+    row = dataset_of(connection, dataset)
+    if row.owner != caller.id:
+        raise NotFoundError("dataset: expected an existing id, got another")
+    return row

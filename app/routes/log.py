@@ -1,0 +1,104 @@
+"""The release log in public, and the auditor's export."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import FromQuery
+from litestar.response import Stream
+from sqlalchemy import Connection
+
+from app.audit.exporting import export_lines
+from app.auth.accounts import Role
+from app.errors import InvalidRequestError, NotFoundError
+from app.log.heads import TreeHead
+from app.log.journal import current_head, leaf_bodies, leaf_hashes
+from app.log.merkle import consistency_proof, inclusion_proof
+from app.market import Market
+from app.routes.accounts import EVERYBODY
+
+__all__ = ["consistency", "export", "head", "inclusion", "leaves", "public_keys"]
+
+PAGE = 1_000
+
+
+@get("/v1/keys", opt={"public": True})
+async def public_keys(market: NamedDependency[Market]) -> dict[str, Any]:
+    """Return the market's public signing key: compare it with one got elsewhere."""
+    return {"signing": {str(market.keyring.signing_number): market.keyring.public_hex()}}
+
+
+@get("/v1/log/head", opt={"roles": EVERYBODY})
+async def head(market: NamedDependency[Market]) -> TreeHead:
+    """Return the newest signed tree head."""
+    return await market.database.read(_head)
+
+
+@get("/v1/log/leaves", opt={"roles": EVERYBODY})
+async def leaves(
+    market: NamedDependency[Market], start: FromQuery[int] = 0, count: FromQuery[int] = 100
+) -> list[dict[str, Any]]:
+    """Return leaves in order, in pages: no leaf holds an answer."""
+    if start < 0 or not 1 <= count <= PAGE:
+        raise InvalidRequestError(f"page: expected start ≥ 0 and 1 ≤ count ≤ {PAGE}, got another")
+
+    def read(connection: Connection) -> list[dict[str, Any]]:
+        return [
+            {"index": index, "hash": digest.hex(), "leaf": msgspec.json.decode(body)}
+            for index, body, digest in leaf_bodies(connection, start, count)
+        ]
+
+    return await market.database.read(read)
+
+
+@get("/v1/log/proofs/inclusion", opt={"roles": EVERYBODY})
+async def inclusion(market: NamedDependency[Market], index: FromQuery[int], size: FromQuery[int]) -> dict[str, Any]:
+    """Return the RFC 6962 audit path of a leaf in the tree of a given size."""
+
+    def read(connection: Connection) -> dict[str, Any]:
+        hashes = leaf_hashes(connection, _size(connection, size))
+        if not 0 <= index < size:
+            raise InvalidRequestError("index: expected a leaf of that tree, got another")
+        return {"index": index, "size": size, "proof": [step.hex() for step in inclusion_proof(hashes, index)]}
+
+    return await market.database.read(read)
+
+
+@get("/v1/log/proofs/consistency", opt={"roles": EVERYBODY})
+async def consistency(market: NamedDependency[Market], earlier: FromQuery[int], size: FromQuery[int]) -> dict[str, Any]:
+    """Return the RFC 6962 proof that the log of `earlier` leaves is a prefix of the log of `size` leaves."""
+
+    def read(connection: Connection) -> dict[str, Any]:
+        hashes = leaf_hashes(connection, _size(connection, size))
+        if not 1 <= earlier <= size:
+            raise InvalidRequestError("earlier: expected 1 ≤ earlier ≤ size, got another")
+        return {"earlier": earlier, "size": size, "proof": [s.hex() for s in consistency_proof(hashes, earlier)]}
+
+    return await market.database.read(read)
+
+
+@get("/v1/audit/export", opt={"roles": (Role.AUDITOR,)})
+async def export(market: NamedDependency[Market]) -> Stream:
+    """Return everything an auditor may have, one JSON record a line, verifiable offline."""
+    lines = await market.database.read(lambda connection: list(export_lines(connection, market)))
+
+    async def body() -> AsyncIterator[bytes]:
+        for line in lines:
+            yield line
+
+    return Stream(body(), media_type="application/x-ndjson")
+
+
+def _head(connection: Connection) -> TreeHead:
+    newest = current_head(connection)
+    if newest is None:
+        raise NotFoundError("log: expected at least one leaf, got none")
+    return newest
+
+
+def _size(connection: Connection, size: int) -> int:
+    if not 1 <= size <= _head(connection).size:
+        raise InvalidRequestError("size: expected a size that the log has had, got another")
+    return size

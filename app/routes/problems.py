@@ -1,0 +1,112 @@
+"""Every refusal as one RFC 9457 problem, and the checks a body passes before anything else reads it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from litestar import Request
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
+from litestar.status_codes import HTTP_500_INTERNAL_SERVER_ERROR
+
+from app.errors import AppError, InvalidRequestError
+from pricing.errors import PricingError, UnknownTierError
+from tiers.errors import TierError
+
+__all__ = ["BODY_LIMIT", "check_body", "problems_plugin"]
+
+BODY_LIMIT = 2**20
+_TYPES = "https://tiermarket.invalid/problems/"
+_log = structlog.get_logger("problems")
+
+
+def problems_plugin() -> ProblemDetailsPlugin:
+    """Return the plugin that turns every error tree into problem+json; what is unforeseen says nothing of itself."""
+    return ProblemDetailsPlugin(
+        ProblemDetailsConfig(
+            exception_to_problem_detail_map={
+                AppError: _app_problem,
+                TierError: _rule_problem,
+                PricingError: _rule_problem,
+                HTTPException: _http_problem,
+                Exception: _unforeseen,
+            }
+        )
+    )
+
+
+async def check_body(request: Request[Any, Any, Any]) -> None:
+    """Refuse a body that repeats a key, holds NaN or an infinity, or nests without end: parsers differ on these."""
+    if request.method not in ("POST", "PUT", "PATCH"):
+        return
+    raw = await request.body()
+    if not raw:
+        return
+    try:
+        json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except RecursionError:
+        raise InvalidRequestError("body: expected JSON of bounded depth, got deeper nesting") from None
+    except ValueError as error:
+        raise InvalidRequestError(f"body: expected JSON, got {_reason(error)}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _RepeatedKeyError
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise _ConstantError
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+class _ConstantError(ValueError):
+    pass
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, _RepeatedKeyError):
+        return "a repeated key"
+    if isinstance(error, _ConstantError):
+        return "a number that JSON does not have"
+    return "something else"
+
+
+def _problem(status: int, kind: str, title: str, detail: str, fields: Mapping[str, Any]) -> ProblemDetailsException:
+    return ProblemDetailsException(
+        status_code=status, type_=_TYPES + kind, title=title, detail=detail, extra=dict(fields) or None
+    )
+
+
+def _app_problem(error: AppError) -> ProblemDetailsException:
+    if error.status >= HTTP_500_INTERNAL_SERVER_ERROR:
+        _log.error("request failed", kind=error.kind, detail=error.detail)
+    return _problem(error.status, error.kind, error.title, error.detail, error.fields)
+
+
+def _rule_problem(error: TierError | PricingError) -> ProblemDetailsException:
+    status, kind = (404, "unknown-tier") if isinstance(error, UnknownTierError) else (400, "invalid-request")
+    return _problem(status, kind, "The request is not valid", str(error), {})
+
+
+def _http_problem(error: HTTPException) -> ProblemDetailsException:
+    if isinstance(error, ValidationException):
+        errors = error.extra if isinstance(error.extra, list) else []
+        return _problem(400, "invalid-request", "The request is not valid", error.detail, {"errors": errors})
+    kind = {401: "unauthorized", 403: "forbidden", 404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+    name = kind.get(error.status_code, "invalid-request" if error.status_code < 500 else "internal")
+    detail = error.detail if error.status_code < HTTP_500_INTERNAL_SERVER_ERROR else "The request failed"
+    return _problem(
+        error.status_code, name, "The request is not valid" if error.status_code < 500 else detail, detail, {}
+    )
+
+
+def _unforeseen(error: Exception) -> ProblemDetailsException:
+    _log.error("unforeseen error", error=type(error).__name__)
+    return _problem(500, "internal", "The request could not be completed", "The request failed", {})

@@ -1,0 +1,87 @@
+"""Quotes, orders and answers."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromHeader, FromPath, JSONBody
+from sqlalchemy import select
+
+from app.auth.accounts import Caller, Role
+from app.engine.sales import Selection
+from app.errors import InvalidRequestError, NotFoundError
+from app.market import Market
+from app.store.schema import orders
+from app.wire import OrderRequest, QuoteRequest
+
+__all__ = ["answer", "order", "place", "quote"]
+
+TRADERS = (Role.BUYER, Role.ANALYST)
+_KEY_LIMIT = 200
+
+
+@post("/v1/quotes", opt={"roles": TRADERS}, status_code=201)
+async def quote(
+    request: Request[Caller, Any, Any], data: JSONBody[QuoteRequest], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Quote one tier: list price, credit for what is paid on the chain, and how long the quote holds."""
+    selection = Selection(law=data.law, epsilon=data.epsilon, within=data.within)
+    caller, now = request.user, market.clock()
+    offered = await market.database.write(
+        lambda connection: market.desk.offer(connection, caller, data.product, selection, now)
+    )
+    return dict(offered)
+
+
+@post("/v1/orders", opt={"roles": TRADERS}, status_code=201)
+async def place(
+    request: Request[Caller, Any, Any],
+    data: JSONBody[OrderRequest],
+    market: NamedDependency[Market],
+    idempotency_key: FromHeader[str | None] = None,
+) -> Response[bytes]:
+    """Buy what a quote offers. The Idempotency-Key makes a retry the same order: same answer, one charge, one leaf."""
+    key = _key(request.headers.get("idempotency-key"))
+    placed, sold, unsealed = await market.order(request.user, data.quote, key)
+    body = msgspec.json.encode(
+        {
+            "receipt": msgspec.Raw(placed.receipt),
+            "opening": unsealed.opening.hex(),
+            "answer": msgspec.Raw(sold.body),
+            "replayed": placed.replayed,
+        }
+    )
+    return Response(body, media_type="application/json", headers={"ETag": sold.etag})
+
+
+@get("/v1/orders/{order:str}", opt={"roles": TRADERS})
+async def order(
+    request: Request[Caller, Any, Any], order: FromPath[str], market: NamedDependency[Market]
+) -> Response[bytes]:
+    """Return the signed receipt of one of the caller's orders."""
+    wanted = select(orders.c.receipt_json).where(orders.c.id == order, orders.c.account_id == request.user.id)
+    receipt = await market.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
+    if receipt is None:
+        raise NotFoundError("order: expected one of the caller's own, got another id")
+    return Response(receipt.encode(), media_type="application/json")
+
+
+@get("/v1/answers/{chain:str}/{law:str}", opt={"roles": TRADERS})
+async def answer(
+    request: Request[Caller, Any, Any], chain: FromPath[str], law: FromPath[str], market: NamedDependency[Market]
+) -> Response[bytes]:
+    """Return an answer that the caller has bought: the same bytes for ever, under a strong ETag."""
+    held = await market.answer(request.user, chain, law)
+    if request.headers.get("if-none-match") == held.etag:
+        return Response(b"", status_code=304, headers={"ETag": held.etag})
+    return Response(held.body, media_type="application/json", headers={"ETag": held.etag, "Cache-Control": "private"})
+
+
+def _key(header: str | None) -> str:
+    key = (header or "").strip()
+    if len(key) >= 2 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if not 1 <= len(key) <= _KEY_LIMIT or not key.isascii() or not key.isprintable():
+        raise InvalidRequestError(f"Idempotency-Key: expected 1 to {_KEY_LIMIT} printable characters, got another")
+    return key

@@ -1,0 +1,62 @@
+"""Settings: where the state lives and what the service listens on; from the environment, checked once."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.errors import InvalidRequestError
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One market's settings. Everything it keeps lies below `state`; the key ring may lie elsewhere.
+
+    Args:       state: folder of the store, snapshots and data. database_url: system of record. redis_url: the cache;
+                empty for none. keys: file of the secrets. data: folder from which owners register files.
+    """
+
+    state: Path
+    database_url: str
+    redis_url: str
+    keys: Path
+
+    @classmethod
+    def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
+        """Return the default settings of a state folder: SQLite and the key file inside it."""
+        state = state.resolve()
+        return cls(state, f"sqlite:///{state / 'market.db'}", redis_url, state / "keys.json")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Return the settings that `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL` and `_KEYS` describe.
+
+        Raises:     InvalidRequestError: TIERMARKET_STATE is missing.
+        """
+        state = environment.get("TIERMARKET_STATE")
+        if not state:
+            raise InvalidRequestError("TIERMARKET_STATE: expected the state folder, got nothing")
+        default = cls.at(Path(state), redis_url=environment.get("TIERMARKET_REDIS_URL", ""))
+        return cls(
+            default.state,
+            environment.get("TIERMARKET_DATABASE_URL", default.database_url),
+            default.redis_url,
+            Path(environment.get("TIERMARKET_KEYS", str(default.keys))),
+        )
+
+    @property
+    def data(self) -> Path:
+        """Return the folder whose files owners may register."""
+        return self.state / "data"
+
+    @property
+    def snapshots(self) -> Path:
+        """Return the folder of immutable snapshots."""
+        return self.state / "snapshots"
+
+    def prepare(self) -> None:
+        """Create the folders, readable by their owner alone."""
+        for folder in (self.state, self.data, self.snapshots):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)

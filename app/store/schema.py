@@ -1,0 +1,261 @@
+"""The tables. Uniqueness is the promise: one answer a (chain, law), one place a draw, one order an idempotency key."""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+__all__ = [
+    "accounts",
+    "api_keys",
+    "book_prices",
+    "chains",
+    "datasets",
+    "draws",
+    "entitlements",
+    "heads",
+    "leaves",
+    "metadata",
+    "offers",
+    "orders",
+    "planned_tiers",
+    "postings",
+    "products",
+    "quotes",
+    "snapshots",
+]
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("role", String(16), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("pseudonym", String(40), nullable=False, unique=True),
+    Column("currency", String(3), nullable=False),
+    Column("balance_minor", BigInteger, nullable=False),
+    Column("ceiling_nano", BigInteger),
+    Column("created_at", String(32), nullable=False),
+    CheckConstraint("balance_minor >= 0", name="balance_not_negative"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("key_digest", String(64), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("prefix", String(16), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("revoked_at", String(32)),
+)
+
+postings = Table(
+    "postings",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("amount_minor", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("reference", String(80), nullable=False),
+    Column("at", String(32), nullable=False),
+    UniqueConstraint("account_id", "kind", "reference"),
+)
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("owner_id", ForeignKey("accounts.id"), nullable=False),
+    Column("name", String(80), nullable=False, unique=True),
+    Column("title", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("notice", Text, nullable=False),
+    Column("salt", String(64), nullable=False),
+    Column("schema_json", Text, nullable=False),
+    Column("budget_nano", BigInteger, nullable=False),
+    Column("spent_nano", BigInteger, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    CheckConstraint("spent_nano >= 0 AND spent_nano <= budget_nano", name="within_budget"),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("dataset_id", ForeignKey("datasets.id"), nullable=False),
+    Column("content", String(64), nullable=False, unique=True),
+    Column("seal", String(64), nullable=False),
+    Column("file", String(120), nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+chains = Table(
+    "chains",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("dataset_id", ForeignKey("datasets.id"), nullable=False),
+    Column("snapshot_id", ForeignKey("snapshots.id"), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("query_json", Text, nullable=False),
+    Column("keys_json", Text, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("grain", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("highest_nano", BigInteger, nullable=False),
+    Column("highest_rank", Integer),
+    Column("book_version", Integer, nullable=False),
+    Column("currency", String(3), nullable=False),
+    UniqueConstraint("dataset_id", "snapshot_id", "fingerprint"),
+)
+
+planned_tiers = Table(
+    "planned_tiers",
+    metadata,
+    Column("chain_id", ForeignKey("chains.id"), primary_key=True),
+    Column("law", String(64), primary_key=True),
+    Column("rank", Integer, nullable=False),
+    Column("law_json", Text, nullable=False),
+    Column("epsilon", String(80), nullable=False),
+    Column("level_nano", BigInteger, nullable=False),
+    Column("half_width", String(40), nullable=False),
+    Column("same_as_above", String(24)),
+    UniqueConstraint("chain_id", "rank"),
+)
+
+book_prices = Table(
+    "book_prices",
+    metadata,
+    Column("chain_id", ForeignKey("chains.id"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("law", String(64), primary_key=True),
+    Column("price_minor", BigInteger, nullable=False),
+    CheckConstraint("price_minor >= 0", name="price_not_negative"),
+)
+
+products = Table(
+    "products",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("dataset_id", ForeignKey("datasets.id"), nullable=False),
+    Column("chain_id", ForeignKey("chains.id"), nullable=False, index=True),
+    Column("title", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("unit_label", Text, nullable=False),
+    Column("left_out", Text, nullable=False),
+    Column("licence", Text, nullable=False),
+    Column("derivation_json", Text, nullable=False),
+    Column("order_json", Text, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("leaf_index", BigInteger, nullable=False, unique=True),
+    Column("created_at", String(32), nullable=False),
+)
+
+offers = Table(
+    "offers",
+    metadata,
+    Column("product_id", ForeignKey("products.id"), primary_key=True),
+    Column("law", String(64), primary_key=True),
+)
+
+draws = Table(
+    "draws",
+    metadata,
+    Column("chain_id", ForeignKey("chains.id"), primary_key=True),
+    Column("law", String(64), primary_key=True),
+    Column("place", Integer, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("parents_json", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("sampler", String(40), nullable=False),
+    Column("commitment", String(64), nullable=False),
+    Column("key_hash", String(64), nullable=False, unique=True),
+    Column("sealed_answer", LargeBinary, nullable=False),
+    Column("leaf_index", BigInteger, nullable=False),
+    UniqueConstraint("chain_id", "place"),
+)
+
+quotes = Table(
+    "quotes",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False),
+    Column("product_id", ForeignKey("products.id"), nullable=False),
+    Column("law", String(64), nullable=False),
+    Column("amount_minor", BigInteger, nullable=False),
+    Column("list_minor", BigInteger, nullable=False),
+    Column("credit_minor", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("book_version", Integer, nullable=False),
+    Column("expires_at", String(32), nullable=False),
+)
+
+orders = Table(
+    "orders",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False),
+    Column("idempotency_key", String(255), nullable=False),
+    Column("request_digest", String(64), nullable=False),
+    Column("product_id", ForeignKey("products.id"), nullable=False),
+    Column("chain_id", ForeignKey("chains.id"), nullable=False),
+    Column("law", String(64), nullable=False),
+    Column("amount_minor", BigInteger, nullable=False),
+    Column("charge_nano", BigInteger, nullable=False),
+    Column("receipt_json", Text, nullable=False),
+    Column("leaf_index", BigInteger, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint("account_id", "idempotency_key"),
+)
+
+entitlements = Table(
+    "entitlements",
+    metadata,
+    Column("account_id", ForeignKey("accounts.id"), primary_key=True),
+    Column("chain_id", ForeignKey("chains.id"), primary_key=True),
+    Column("law", String(64), primary_key=True),
+    Column("rank", Integer, nullable=False),
+    Column("order_id", ForeignKey("orders.id"), nullable=False),
+)
+
+leaves = Table(
+    "leaves",
+    metadata,
+    Column("log_index", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(16), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("leaf_hash", LargeBinary, nullable=False),
+)
+
+heads = Table(
+    "heads",
+    metadata,
+    Column("size", BigInteger, primary_key=True, autoincrement=False),
+    Column("root", String(64), nullable=False),
+    Column("frontier", LargeBinary, nullable=False),
+    Column("at", String(32), nullable=False),
+    Column("signing_key", Integer, nullable=False),
+    Column("signature", String(128), nullable=False),
+)
+
+Index("ix_orders_account_chain", orders.c.account_id, orders.c.chain_id)

@@ -1,0 +1,175 @@
+"""Request and response bodies: frozen, closed to unknown fields, every text and number bounded."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from app.queries.model import Query
+from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
+
+__all__ = [
+    "AccountRequest",
+    "AccountView",
+    "DatasetRequest",
+    "DepositRequest",
+    "OrderRequest",
+    "ProductRequest",
+    "QuoteRequest",
+    "TierRequest",
+    "WithdrawalRequest",
+]
+
+Identity: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[0-9a-z_]+\Z")]
+Decimal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=30)]
+Currency: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")]
+Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+Paragraph: TypeAlias = Annotated[str, Meta(max_length=4_000, pattern=r"^[^\x00]*\Z")]
+Minor: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A body that names what it knows and refuses the rest."""
+
+
+class AccountRequest(_Request, frozen=True, kw_only=True):
+    """A new account. `ceiling` is an analyst's highest ε; other roles have none."""
+
+    role: Literal["owner", "buyer", "analyst", "auditor", "operator"]
+    name: Line
+    currency: Currency = "EUR"
+    ceiling: Decimal | None = None
+
+
+class DepositRequest(_Request, frozen=True, kw_only=True):
+    """Money into an account; `reference` makes it one deposit, however often it is sent."""
+
+    amount_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    currency: Currency
+    reference: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z._-]+\Z")]
+
+
+class DatasetRequest(_Request, frozen=True, kw_only=True):
+    """A dataset: its file in the data folder, its columns, its unit, ceilings of a unit's contribution, its budget."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-z0-9][a-z0-9-]*\Z")]
+    title: Line
+    description: Paragraph = ""
+    notice: Paragraph = ""
+    file: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*\Z")]
+    null_text: Annotated[str, Meta(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*\Z")] = ""
+    columns: Annotated[tuple[Column, ...], Meta(min_length=1, max_length=1_000)]
+    unit: Name | None = None
+    ordering: Annotated[tuple[Name, ...], Meta(max_length=32)] = ()
+    max_rows_per_unit: Annotated[int, Meta(ge=1, le=ROWS_LIMIT)]
+    max_groups_per_unit: Annotated[int, Meta(ge=1, le=GROUPS_LIMIT)]
+    budget_kind: Literal["pure"] = "pure"
+    budget: Decimal
+
+
+class TierRequest(_Request, frozen=True, kw_only=True):
+    """One rung of a ladder with its price."""
+
+    epsilon: Decimal
+    price_minor: Minor
+
+
+class ProductRequest(_Request, frozen=True, kw_only=True):
+    """A product: a question on a dataset and its tiers, most accurate first."""
+
+    dataset: Identity
+    title: Line
+    description: Paragraph = ""
+    unit_label: Line
+    left_out: Paragraph
+    licence: Line
+    currency: Currency
+    query: Query
+    tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=64)]
+
+
+class WithdrawalRequest(_Request, frozen=True, kw_only=True):
+    """Why a product goes off sale; the reason is public."""
+
+    reason: Line
+
+
+class QuoteRequest(_Request, frozen=True, kw_only=True):
+    """A tier of a product, asked for by exactly one of: its law, its ε, or the widest 95 % error bar accepted."""
+
+    product: Identity
+    law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    epsilon: Decimal | None = None
+    within: Decimal | None = None
+
+
+class OrderRequest(_Request, frozen=True, kw_only=True):
+    """An order cites a quote; the terms it accepts are the licence in that quote."""
+
+    quote: Identity
+
+
+class AccountView(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as its holder sees it; `api_key` only in the answer that creates it."""
+
+    account: str
+    role: str
+    pseudonym: str
+    balance_minor: int
+    currency: str
+    ceiling: str | None = None
+    api_key: str | None = None
+
+
+class TierView(msgspec.Struct, frozen=True, kw_only=True):
+    """One tier on a listing: what it promises and costs, and whether the budget still admits it."""
+
+    rank: int
+    law: str
+    epsilon: str
+    half_width: str
+    half_width_value: str
+    same_as_above: str | None
+    price_minor: int
+    admitted: bool
+
+
+class ProductView(msgspec.Struct, frozen=True, kw_only=True):
+    """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order."""
+
+    product: str
+    leaf_index: int
+    dataset: str
+    dataset_title: str
+    dataset_notice: str
+    chain: str
+    snapshot: str
+    fingerprint: str
+    title: str
+    description: str
+    unit_label: str
+    left_out: str
+    licence: str
+    state: str
+    derivation: list[str]
+    keys: list[str]
+    grain_exponent: int
+    currency: str
+    book_version: int
+    budget_state: str
+    tiers: list[TierView]
+
+
+class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A dataset as its owner sees it: exact budget, and the charge of every chain."""
+
+    dataset: str
+    name: str
+    title: str
+    snapshot: str
+    unit: str
+    salt: str
+    budget: str
+    spent: str
+    remaining: str
+    chains: list[dict[str, Any]]

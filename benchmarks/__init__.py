@@ -1,0 +1,1 @@
+"""Measurements against peers and floors: `python -m benchmarks NAME [--json]`."""

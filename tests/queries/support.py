@@ -1,0 +1,169 @@
+"""One small declared table, random rows of it, random questions about it, and DuckDB to ask."""
+
+import random
+from datetime import date, datetime
+
+import duckdb
+from hypothesis import strategies as st
+
+from app.queries.canonical import CanonicalQuery, canonicalise
+from app.queries.compile import ROWS_TABLE, compile_query
+from app.queries.expressions import SQL_TYPES
+from app.queries.model import And, Between, Comparison, Count, GroupByKeys, In, IsNull, Not, Or, Query, Sum
+from app.queries.schema import Column, DatasetSchema
+
+COLUMNS = {
+    "person": "text",
+    "city": "text",
+    "age": "integer",
+    "score": "real",
+    "flag": "boolean",
+    "day": "date",
+    "at": "timestamp",
+}
+ORDERED = ("age", "score", "day", "at")
+
+
+def schema_of(unit: str | None = "person", ordering: tuple[str, ...] = ("age", "city", "flag", "day", "at"), **changes):
+    fields = {
+        "columns": tuple(Column(name=name, type=kind) for name, kind in COLUMNS.items()),
+        "salt": "5a" * 32,
+        "unit": unit,
+        "ordering": ordering,
+        "max_rows_per_unit": 100,
+        "max_groups_per_unit": 10,
+    }
+    return DatasetSchema(**(fields | changes))
+
+
+def row(**cells):
+    return dict.fromkeys(COLUMNS) | cells
+
+
+ODD_REALS = (float("nan"), float("inf"), float("-inf"))
+_DATABASE = duckdb.connect(config={"threads": 2})
+
+
+def load(rows, columns=None):
+    """A DuckDB connection whose one table holds `rows`, until the next call."""
+    columns = COLUMNS if columns is None else columns
+    connection = _DATABASE
+    names = ", ".join(f'"{name.replace(chr(34), chr(34) * 2)}" {SQL_TYPES[kind]}' for name, kind in columns.items())
+    connection.execute(f"CREATE OR REPLACE TABLE {ROWS_TABLE} ({names})")
+    if rows:
+        marks = ", ".join(["(" + ", ".join("?" * len(columns)) + ")"] * len(rows))
+        connection.execute(
+            f"INSERT INTO {ROWS_TABLE} VALUES {marks}", [each[name] for each in rows for name in columns]
+        )
+    return connection
+
+
+def run(connection, canonical: CanonicalQuery) -> list[int]:
+    return [answer for _, answer in connection.execute(compile_query(canonical).sql(dialect="duckdb")).fetchall()]
+
+
+def ask(rows, query: Query, schema: DatasetSchema) -> list[int]:
+    """The engine's answer, in canonical key order."""
+    return run(load(rows), canonicalise(query, schema))
+
+
+def crowd(seed, size=60):
+    """Few people with many rows each in few cities: every bound binds."""
+    draw = random.Random(seed)
+    days = [date(2013, 1, 1), date(1969, 12, 31), None]
+    times = [
+        datetime(2013, 1, 1, 10),
+        datetime(1969, 12, 31, 23, 59, 59, 999999),
+        datetime(2300, 1, 1, 1, 2, 3, 4),
+        None,
+    ]
+    return [
+        {
+            "person": draw.choice(["ann", "bob", "cy", "é'", None]),
+            "city": draw.choice(["a", "b", "c", "d", None]),
+            "age": draw.choice([*range(-3, 8), None]),
+            "score": draw.choice([-1.5, -0.5, 0.1, 0.25, 1.0, 2.5, *ODD_REALS, None]),
+            "flag": draw.choice([True, False, None]),
+            "day": draw.choice(days),
+            "at": draw.choice(times),
+        }
+        for _ in range(size)
+    ]
+
+
+CELLS = {
+    "person": st.sampled_from(["ann", "bob", "cy", "", "ann:1", "é'", None]),
+    "city": st.sampled_from(["a", "b", "c", "d", "1:a", "", None]),
+    "age": st.sampled_from([0, 1, 2, 3, 5, -1, -2, -3, 2**63 - 1, -(2**63), 2**62, None]),
+    "score": st.sampled_from(
+        [0.0, -0.0, 0.25, 0.5, 1.5, -0.5, -1.5, 0.1, 2.0**62, -(2.0**70), 1e308, 5e-324, -5e-324, *ODD_REALS, None]
+    ),
+    "flag": st.sampled_from([True, False, None]),
+    "day": st.sampled_from([date(2013, 1, 1), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31), None]),
+    "at": st.sampled_from(
+        [datetime(2013, 1, 1, 10), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(9999, 1, 1, 1, 2, 3, 4), None]
+    ),
+}
+LITERALS = {
+    "person": st.sampled_from(["ann", "é'", ""]),
+    "city": st.sampled_from(["a", "b", "zz"]),
+    "age": st.sampled_from([0, 1, -2, "2.0", 2**63 - 1, -(2**63)]),
+    "score": st.sampled_from([0, "0.1", "-0.5", "1.50", 2**62]),
+    "flag": st.booleans(),
+    "day": st.sampled_from(["2013-01-01", "0001-01-01", "9999-12-31"]),
+    "at": st.sampled_from(["2013-01-01T10:00:00Z", "2013-01-01 12:00+02:00", "9999-01-01T01:02:03.000004"]),
+}
+ROWS = st.lists(st.fixed_dictionaries(CELLS), max_size=14)
+
+
+@st.composite
+def leaves(draw):
+    column = draw(st.sampled_from(list(COLUMNS)))
+    shape = draw(st.sampled_from(["comparison", "in", "between", "null"]))
+    if shape == "null":
+        return IsNull(column=column)
+    if shape == "in":
+        return In(column=column, values=tuple(draw(st.lists(LITERALS[column], min_size=1, max_size=3))))
+    if shape == "between" and column in ORDERED:
+        return Between(column=column, lower=draw(LITERALS[column]), upper=draw(LITERALS[column]))
+    operators = ["=", "!=", "<", "<=", ">", ">="] if column in ORDERED else ["=", "!="]
+    return Comparison(column=column, operator=draw(st.sampled_from(operators)), value=draw(LITERALS[column]))
+
+
+def _grow(trees):
+    lists = st.lists(trees, min_size=1, max_size=3).map(tuple)
+    return st.one_of(
+        lists.map(lambda operands: And(operands=operands)),
+        lists.map(lambda operands: Or(operands=operands)),
+        trees.map(lambda operand: Not(operand=operand)),
+    )
+
+
+WHERE = st.one_of(st.none(), st.recursive(leaves(), _grow, max_leaves=6))
+GROUPS = st.one_of(
+    st.lists(st.sampled_from(["a", "b", "c", "1:a", "", "nobody"]), min_size=1, max_size=5, unique=True).map(
+        lambda keys: GroupByKeys(column="city", keys=tuple(keys))
+    ),
+    st.lists(st.sampled_from([0, 1, -1, "3", 2**63 - 1]), min_size=1, max_size=4, unique=True).map(
+        lambda keys: GroupByKeys(column="age", keys=tuple(keys))
+    ),
+)
+SUMS = st.builds(
+    Sum,
+    column=st.sampled_from(["age", "score"]),
+    lower=st.sampled_from(["-4", "-0.3", "0", "1.5"]),
+    upper=st.sampled_from(["2.4", "5", "1152921504606846976"]),
+    grain_exponent=st.sampled_from([-2, -1, 0, 1, 2]),
+)
+
+
+@st.composite
+def queries(draw, unit: str | None = "person"):
+    measure = draw(st.one_of(st.sampled_from([Count(of="rows"), Count(of="units")]), SUMS))
+    group_by = draw(st.one_of(st.none(), GROUPS))
+    bounds = {}
+    if unit is not None and measure == Count(of="rows"):
+        bounds["rows_per_unit"] = draw(st.integers(1, 4))
+    if unit is not None and group_by is not None:
+        bounds["groups_per_unit"] = draw(st.integers(1, 3))
+    return Query(measure=measure, where=draw(WHERE), group_by=group_by, **bounds)

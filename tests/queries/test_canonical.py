@@ -1,0 +1,314 @@
+"""Ways of saying one question share a fingerprint and an answer; near misses share neither by accident."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+
+from app.errors import InvalidQueryError
+from app.queries.canonical import CanonicalQuery, canonicalise, fingerprint, permutation
+from app.queries.literals import canonical_text
+from app.queries.model import And, Between, Comparison, Count, GroupByKeys, In, IsNull, Not, Or, Query, Sum
+from app.queries.schema import Column
+from tests.queries.support import COLUMNS, WHERE, ask, crowd, queries, schema_of
+
+SCHEMA = schema_of()
+ROWS = [row for seed in range(3) for row in crowd(seed)]
+
+
+def mark(query, schema=SCHEMA):
+    return fingerprint(canonicalise(query, schema).fingerprint_document())
+
+
+def units(where, **fields):
+    return Query(measure=Count(of="units"), where=where, **fields)
+
+
+def test_of(column, operator, value):
+    return Comparison(column=column, operator=operator, value=value)
+
+
+test_of.__test__ = False
+A, B, C = test_of("age", "=", 1), test_of("city", "=", "a"), test_of("flag", "=", True)
+
+ONE_QUESTION = {
+    "conjuncts swapped": [And(operands=(A, B)), And(operands=(B, A)), And(operands=(B, A, B))],
+    "nested and": [
+        And(operands=(A, B, C)),
+        And(operands=(A, And(operands=(B, C)))),
+        And(operands=(And(operands=(C, A)), B)),
+    ],
+    "nested or": [Or(operands=(A, B, C)), Or(operands=(Or(operands=(C, B)), A))],
+    "one operand": [A, And(operands=(A,)), Or(operands=(A, A)), Not(operand=Not(operand=A))],
+    "lists": [
+        In(column="city", values=("a", "b")),
+        In(column="city", values=("b", "a", "b")),
+        Or(operands=(test_of("city", "=", "b"), test_of("city", "=", "a"))),
+        Or(operands=(In(column="city", values=("a",)), In(column="city", values=("a", "b")))),
+        Not(operand=And(operands=(test_of("city", "!=", "b"), test_of("city", "!=", "a")))),
+    ],
+    "list of one": [B, In(column="city", values=("a",)), Not(operand=test_of("city", "!=", "a"))],
+    "not in": [
+        Not(operand=In(column="city", values=("a", "b"))),
+        And(operands=(test_of("city", "!=", "b"), Not(operand=test_of("city", "=", "a")))),
+    ],
+    "between": [
+        Between(column="age", lower=1, upper=5),
+        And(operands=(test_of("age", "<=", 5), test_of("age", ">=", 1))),
+        And(operands=(test_of("age", "<", 6), test_of("age", ">", "0.0"))),
+        Not(operand=Or(operands=(test_of("age", "<", 1), test_of("age", ">", 5)))),
+    ],
+    "not between": [
+        Not(operand=Between(column="score", lower="0", upper="1")),
+        Or(operands=(test_of("score", ">", 1), test_of("score", "<", "0.00"))),
+    ],
+    "whole literals": [
+        test_of("age", "<", 1),
+        test_of("age", "<", "1"),
+        test_of("age", "<", "1.00"),
+        test_of("age", "<=", 0),
+    ],
+    "real literals": [test_of("score", ">", 1), test_of("score", ">", "1.0"), test_of("score", ">", "01.00")],
+    "minus zero": [test_of("score", "<", 0), test_of("score", "<", "-0.0")],
+    "booleans": [C, test_of("flag", "!=", False), Not(operand=test_of("flag", "=", False))],
+    "both booleans": [In(column="flag", values=(True, False)), Not(operand=IsNull(column="flag"))],
+    "times": [
+        test_of("at", "<=", "2013-01-01T10:00:00Z"),
+        test_of("at", "<=", "2013-01-01 10:00"),
+        test_of("at", "<=", "2013-01-01T12:00:00.000+02:00"),
+    ],
+    "dates": [test_of("day", ">", "1969-12-31"), test_of("day", ">=", "1970-01-01")],
+    "de Morgan": [
+        Not(operand=And(operands=(A, Or(operands=(B, IsNull(column="day")))))),
+        Or(operands=(Not(operand=A), And(operands=(Not(operand=B), Not(operand=IsNull(column="day")))))),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", list(ONE_QUESTION))
+def test_one_question_has_one_fingerprint_and_one_answer(name):
+    spellings = [units(where) for where in ONE_QUESTION[name]]
+    assert len({mark(query) for query in spellings}) == 1
+    assert len({tuple(ask(ROWS, query, SCHEMA)) for query in spellings}) == 1
+
+
+def test_different_questions_have_different_fingerprints():
+    firsts = [mark(units(spellings[0])) for name, spellings in ONE_QUESTION.items() if name != "list of one"]
+    assert len(set(firsts)) == len(firsts)
+
+
+CITIES = GroupByKeys(column="city", keys=("a", "b", "c"))
+AGES = Sum(column="age", lower="-1.5", upper="9.9", grain_exponent=0)
+NEAR_MISSES = [
+    units(None),
+    units(A),
+    units(test_of("age", "!=", 1)),
+    units(test_of("score", "=", 1)),
+    units(test_of("city", "=", "1")),
+    units(test_of("person", "=", "1")),
+    units(test_of("city", "=", "A")),
+    units(test_of("city", "=", "a ")),
+    units(And(operands=(A, B))),
+    units(Or(operands=(A, B))),
+    units(And(operands=(A, Or(operands=(B, C))))),
+    units(Or(operands=(A, And(operands=(B, C))))),
+    units(test_of("score", "<", 1)),
+    units(test_of("score", "<=", 1)),
+    units(None, group_by=CITIES, groups_per_unit=1),
+    units(None, group_by=CITIES, groups_per_unit=2),
+    units(None, group_by=GroupByKeys(column="city", keys=("a", "b")), groups_per_unit=1),
+    units(None, group_by=GroupByKeys(column="person", keys=("a", "b", "c")), groups_per_unit=1),
+    Query(measure=Count(of="rows"), rows_per_unit=2),
+    Query(measure=Count(of="rows"), rows_per_unit=3),
+    Query(measure=Count(of="rows"), rows_per_unit=2, group_by=CITIES, groups_per_unit=2),
+    Query(measure=Count(of="rows"), rows_per_unit=2, group_by=CITIES, groups_per_unit=3),
+    Query(measure=AGES),
+    Query(measure=Sum(column="age", lower="-2", upper="9.9", grain_exponent=0)),
+    Query(measure=Sum(column="age", lower="-1.5", upper="9.9", grain_exponent=-1)),
+    Query(measure=Sum(column="score", lower="-1.5", upper="9.9", grain_exponent=0)),
+]
+
+
+def test_near_misses_differ():
+    assert len({mark(query) for query in NEAR_MISSES}) == len(NEAR_MISSES)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (units(None, group_by=CITIES, groups_per_unit=3), units(None, group_by=CITIES, groups_per_unit=9)),
+        (units(None), Query(measure=Count(of="rows"), rows_per_unit=1)),
+        (Query(measure=AGES), Query(measure=Sum(column="age", lower="-1", upper="9.00", grain_exponent=0))),
+        (
+            units(None, group_by=CITIES, groups_per_unit=1),
+            Query(measure=Count(of="rows"), rows_per_unit=1, group_by=CITIES, groups_per_unit=1),
+        ),
+    ],
+)
+def test_bounds_and_clamps_that_come_to_the_same_are_one_question(first, second):
+    assert mark(first) == mark(second)
+    assert ask(ROWS, first, SCHEMA) == ask(ROWS, second, SCHEMA)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(query=queries())
+def test_a_double_negation_or_a_repetition_anywhere_changes_no_fingerprint(query):
+    if query.where is not None:
+        again = Or(operands=(Not(operand=Not(operand=query.where)), And(operands=(query.where, query.where))))
+        other = Query(**{name: getattr(query, name) for name in query.__struct_fields__} | {"where": again})
+        assert mark(other) == mark(query)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(where=WHERE)
+def test_equal_fingerprints_have_equal_answers_under_negation(where):
+    if where is not None:
+        kept, lost = (
+            ask(ROWS, units(each), SCHEMA)
+            for each in (Not(operand=where), Not(operand=Not(operand=Not(operand=where))))
+        )
+        assert kept == lost
+
+
+def test_keys_in_any_order_are_one_question_and_the_permutation_gives_the_callers_order_back():
+    for keys in itertools.permutations(("c", "a", "b")):
+        query = units(None, group_by=GroupByKeys(column="city", keys=keys), groups_per_unit=2)
+        assert mark(query) == mark(units(None, group_by=CITIES, groups_per_unit=2))
+        assert [canonicalise(query, SCHEMA).keys[place] for place in permutation(query, SCHEMA)] == list(keys)
+
+
+def test_whole_keys_are_sorted_by_size():
+    query = units(None, group_by=GroupByKeys(column="age", keys=(10, "9.0", -1)), groups_per_unit=2)
+    assert canonicalise(query, SCHEMA).keys == ("-1", "9", "10")
+    assert permutation(query, SCHEMA) == (2, 1, 0)
+
+
+def test_a_renamed_column_keeps_the_fingerprint_and_a_retyped_one_does_not():
+    def schema(name, kind):
+        columns = tuple(
+            Column(name=name, type=kind, id="age") if each == "age" else Column(name=each, type=COLUMNS[each])
+            for each in COLUMNS
+        )
+        return schema_of(columns=columns, ordering=("city",))
+
+    renamed = mark(units(test_of("Alter", "=", 1)), schema("Alter", "integer"))
+    assert renamed == mark(units(A), schema("age", "integer"))
+    assert renamed != mark(units(A), schema("age", "real"))
+
+
+@pytest.mark.parametrize(
+    ("query", "matters"),
+    [
+        (units(None), False),
+        (Query(measure=Count(of="rows"), rows_per_unit=3), False),
+        (units(None, group_by=CITIES, groups_per_unit=3), False),
+        (units(None, group_by=CITIES, groups_per_unit=2), True),
+        (Query(measure=Count(of="rows"), rows_per_unit=3, group_by=CITIES, groups_per_unit=3), True),
+        (Query(measure=AGES), False),
+        (Query(measure=AGES, group_by=CITIES, groups_per_unit=3), False),
+        (Query(measure=AGES, group_by=CITIES, groups_per_unit=1), True),
+    ],
+)
+def test_the_salt_is_in_the_fingerprint_only_where_it_can_change_the_answer(query, matters):
+    others = [schema_of(salt=f"{number:02x}" * 32) for number in range(8)]
+    assert [mark(query) != mark(query, other) for other in others] == [matters] * 8
+    assert any(ask(ROWS, query, SCHEMA) != ask(ROWS, query, other) for other in others) is matters
+
+
+def test_ordering_columns_count_only_where_rows_are_cut_across_groups():
+    other = schema_of(ordering=("day",))
+    rows = Query(measure=Count(of="rows"), rows_per_unit=3, group_by=CITIES, groups_per_unit=3)
+    assert mark(rows) != mark(rows, other)
+    for query in (
+        Query(measure=AGES, group_by=CITIES, groups_per_unit=1),
+        Query(measure=Count(of="rows"), rows_per_unit=3),
+    ):
+        assert mark(query) == mark(query, other)
+
+
+def test_the_document_is_plain_and_the_fingerprint_is_frozen():
+    query = Query(measure=AGES, where=And(operands=(A, B)), group_by=CITIES, groups_per_unit=2)
+    document = canonicalise(query, SCHEMA).fingerprint_document()
+    assert json.loads(json.dumps(document)) == document
+    assert mark(query) == "fc75efd210e5c80ffade568f72bd6d2d961c70179b97b87551302430dcfc9b8a"
+
+
+def test_a_canonical_query_survives_storage():
+    import msgspec
+
+    query = Query(measure=AGES, where=And(operands=(A, Or(operands=(B, C)))), group_by=CITIES, groups_per_unit=2)
+    canonical = canonicalise(query, SCHEMA)
+    assert msgspec.json.decode(msgspec.json.encode(canonical), type=CanonicalQuery) == canonical
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("integer", "1.5"),
+        ("integer", 2**63),
+        ("integer", True),
+        ("integer", "1\n"),
+        ("integer", "١"),
+        ("integer", "1e3"),
+        ("integer", "1_000"),
+        ("real", "nan"),
+        ("real", "inf"),
+        ("real", "0.1\n"),
+        ("real", "٠.١"),
+        ("real", "1" * 400),
+        ("real", False),
+        ("text", 1),
+        ("text", "a\0b"),
+        ("text", "\ud800"),
+        ("boolean", "true"),
+        ("boolean", 1),
+        ("date", "2013-02-30"),
+        ("date", "2013-1-1"),
+        ("date", "2013-01-01\n"),
+        ("date", "infinity"),
+        ("date", "٢٠١٣-01-01"),
+        ("timestamp", "2013-01-01"),
+        ("timestamp", "2013-01-01T25:00:00"),
+        ("timestamp", "0001-01-01T00:00:00+05:00"),
+        ("timestamp", "2013-01-01T10:00:00Z\n"),
+    ],
+)
+def test_a_literal_of_another_type_is_refused(kind, value):
+    with pytest.raises(InvalidQueryError, match=r"^x: expected"):
+        canonical_text(Column(name="x", type=kind), value)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (Query(measure=Count(of="rows")), "rows_per_unit: expected a bound"),
+        (Query(measure=Count(of="units"), rows_per_unit=1), "rows_per_unit: expected no bound"),
+        (Query(measure=AGES, rows_per_unit=1), "rows_per_unit: expected no bound"),
+        (Query(measure=AGES, groups_per_unit=1), "groups_per_unit: expected no bound"),
+        (Query(measure=AGES, group_by=CITIES), "groups_per_unit: expected a bound"),
+        (Query(measure=Count(of="rows"), rows_per_unit=101), "ceiling 100"),
+        (units(None, group_by=CITIES, groups_per_unit=11), "ceiling 10"),
+        (units(None, group_by=GroupByKeys(column="city", keys=("a", "a")), groups_per_unit=1), "keys: expected each"),
+        (units(None, group_by=GroupByKeys(column="age", keys=(1, "1.0")), groups_per_unit=1), "keys: expected each"),
+        (units(None, group_by=GroupByKeys(column="city", keys=(1,)), groups_per_unit=1), "city: expected text"),
+        (units(None, group_by=GroupByKeys(column="score", keys=(1,)), groups_per_unit=1), "group_by: expected"),
+        (units(test_of("nowhere", "=", 1)), "column: expected a declared column"),
+        (units(test_of("city", "<", "a")), "text has no order"),
+        (units(Between(column="flag", lower=True, upper=True)), "boolean has no order"),
+        (Query(measure=Sum(column="city", lower="0", upper="1", grain_exponent=0)), "integer or real column to sum"),
+        (Query(measure=Sum(column="age", lower="2", upper="1", grain_exponent=0)), "clamp: expected lower"),
+        (Query(measure=Sum(column="age", lower="0.3", upper="0.4", grain_exponent=0)), "clamp: expected lower"),
+        (Query(measure=Sum(column="age", lower="0", upper="3", grain_exponent=-62)), "within ±2⁶² steps"),
+    ],
+)
+def test_a_question_outside_the_model_is_refused_by_name(query, words):
+    with pytest.raises(InvalidQueryError, match=words):
+        canonicalise(query, SCHEMA)
+
+
+def test_where_each_row_is_a_unit_no_bound_is_asked_for_and_none_accepted():
+    schema = schema_of(unit=None)
+    assert mark(Query(measure=Count(of="rows")), schema) == mark(units(None), schema)
+    with pytest.raises(InvalidQueryError, match="rows_per_unit: expected no bound"):
+        canonicalise(Query(measure=Count(of="rows"), rows_per_unit=1), schema)

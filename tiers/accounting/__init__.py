@@ -1,0 +1,1 @@
+"""Ledgers in exact integers: filters that decide before anything is revealed, and the charge of a chain."""

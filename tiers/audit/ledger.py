@@ -1,0 +1,64 @@
+"""A3: the ledger replayed sale by sale; at no prefix does a dataset exceed its budget."""
+
+from tiers.accounting.filters import PureFilter, increment
+from tiers.audit.findings import Finding
+from tiers.audit.records import History, SaleRecord
+from tiers.budget import nano_up
+from tiers.errors import BudgetExceededError
+
+__all__ = ["check_ledger"]
+
+
+def check_ledger(history: History) -> tuple[Finding, ...]:
+    """Return every charge that is not the chain's increment, every sale over budget, unplanned, withdrawn or repeated.
+
+    Law:        a sale charges (level − highest issued level)₊ of its chain, and Σ charges ≤ budget at every prefix.
+    Example:
+        >>> check_ledger(History((), {}, {}, (), (), ()))
+        ()
+    """
+    found: list[Finding] = []
+    filters = {record.lineage: PureFilter(record.budget_nano) for record in history.budgets}
+    opened = {record.lineage: record.leaf for record in history.budgets}
+    lineages = {plan.chain: plan.lineage for plan in history.plans}
+    laws = {(plan.chain, tier.law.identity): tier.law for plan in history.plans for tier in plan.tiers}
+    offered = {(plan.product, tier.law.identity): plan.leaf for plan in history.plans for tier in plan.tiers}
+    highest: dict[str, int] = {}
+    orders: set[str] = set()
+    for sale in history.sales:
+        where = f"leaf {sale.leaf}"
+        law = laws.get((sale.chain, sale.law))
+        lineage = lineages.get(sale.chain)
+        if law is None or lineage is None or offered.get((sale.product, sale.law), sale.leaf) >= sale.leaf:
+            found.append(Finding("A3", "planned", where, sale.law, "no earlier plan offers this law on this chain"))
+            continue
+        found += _sale(sale, history, orders)
+        if opened.get(lineage, sale.leaf) >= sale.leaf:
+            found.append(Finding("A3", "budget-declared", where, lineage, "no earlier leaf declares a budget"))
+            continue
+        level = nano_up(law.epsilon())
+        due = increment(level, highest.get(sale.chain, 0))
+        if sale.charge_nano != due:
+            found.append(Finding("A3", "increment", where, str(sale.charge_nano), str(due)))
+        highest[sale.chain] = max(level, highest.get(sale.chain, 0))
+        try:
+            filters[lineage] = filters[lineage].charge(due)
+        except BudgetExceededError as error:
+            claimed, remaining = str(error.requested_nano), f"{error.remaining_nano} remaining"
+            found.append(Finding("A3", "budget", where, claimed, remaining))
+    return tuple(found)
+
+
+def _sale(sale: SaleRecord, history: History, orders: set[str]) -> list[Finding]:
+    where = f"leaf {sale.leaf}"
+    found = []
+    if sale.order in orders:
+        found.append(Finding("A3", "one-leaf-an-order", where, sale.order, "sold before"))
+    orders.add(sale.order)
+    if history.withdrawn.get(sale.product, sale.leaf) < sale.leaf:
+        found.append(
+            Finding("A3", "withdrawn", where, sale.product, f"withdrawn at leaf {history.withdrawn[sale.product]}")
+        )
+    if sale.price_minor < 0:
+        found.append(Finding("A3", "price", where, str(sale.price_minor), "a price ≥ 0"))
+    return found

@@ -1,0 +1,72 @@
+"""A1: every plan recomputed from its parameters alone; nothing it claims is trusted."""
+
+from itertools import pairwise
+
+from tiers.audit.findings import Finding
+from tiers.audit.records import ClaimedTier, History, PlanRecord
+from tiers.budget import decimal_text, nano_up
+from tiers.chain import CONFIDENCE
+from tiers.errors import NoResidualError
+from tiers.identity import chain_identity
+
+__all__ = ["check_plans"]
+
+
+def check_plans(history: History) -> tuple[Finding, ...]:
+    """Return what is wrong with the plans: identity, order, residuals, exact ε, levels, error bars, change sets."""
+    found: list[Finding] = []
+    for plan in history.plans:
+        found += _identity(plan, history)
+        found += _order(plan)
+        for tier in plan.tiers:
+            found += _tier(plan, tier)
+    return tuple(found)
+
+
+def _identity(plan: PlanRecord, history: History) -> list[Finding]:
+    where = f"leaf {plan.leaf}"
+    found = []
+    chain = chain_identity(plan.lineage, plan.snapshot, plan.fingerprint)
+    if chain != plan.chain:
+        found.append(Finding("A1", "chain-identity", where, plan.chain, chain))
+    if history.snapshots.get(plan.snapshot) != plan.lineage:
+        found.append(Finding("A1", "snapshot-of-lineage", where, plan.snapshot, "no such snapshot of this lineage"))
+    if len({tier.law.change_set for tier in plan.tiers}) > 1:
+        found.append(Finding("A1", "one-change-set", where, "one set of change vectors", "several"))
+    return found
+
+
+def _order(plan: PlanRecord) -> list[Finding]:
+    where = f"leaf {plan.leaf}"
+    found = []
+    ranks = [tier.rank for tier in plan.tiers]
+    if not ranks or ranks != sorted(set(ranks)) or ranks[0] < 1:
+        found.append(Finding("A1", "ranks", where, str(ranks), "distinct ranks, rising, from 1"))
+    if len({tier.law.delta for tier in plan.tiers}) > 1:
+        found.append(Finding("A1", "one-delta", where, "one nominal δ", "several"))
+    for upper, lower in pairwise(plan.tiers):
+        if lower.law.epsilon() >= upper.law.epsilon():
+            claimed = f"tier {lower.rank} below tier {upper.rank}"
+            found.append(Finding("A1", "falling-epsilon", where, claimed, decimal_text(lower.law.epsilon())))
+            continue
+        try:
+            upper.law.noise.residual_to(lower.law.noise)
+        except NoResidualError as error:
+            found.append(Finding("A1", "residual", where, f"tier {upper.rank} reaches {lower.rank}", error.witness))
+    return found
+
+
+def _tier(plan: PlanRecord, tier: ClaimedTier) -> list[Finding]:
+    where = f"leaf {plan.leaf}, tier {tier.rank}"
+    epsilon = tier.law.epsilon()
+    found = []
+    if epsilon != tier.epsilon:
+        found.append(Finding("A1", "guarantee", where, decimal_text(tier.epsilon), decimal_text(epsilon)))
+    if nano_up(epsilon) != tier.level_nano:
+        found.append(Finding("A1", "level", where, str(tier.level_nano), str(nano_up(epsilon))))
+    half_width = tier.law.noise.half_width(CONFIDENCE)
+    if half_width != tier.half_width:
+        found.append(Finding("A1", "error-bar", where, str(tier.half_width), str(half_width)))
+    if tier.law.delta != 0:
+        found.append(Finding("A1", "pure", where, decimal_text(tier.law.delta), "0 in a pure ledger"))
+    return found

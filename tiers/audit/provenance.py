@@ -1,0 +1,104 @@
+"""A2: every draw comes from its nearest known neighbours, once, and from the truth only where it says so."""
+
+from dataclasses import dataclass, field
+
+from tiers.audit.findings import Finding
+from tiers.audit.records import DrawRecord, History
+from tiers.identity import Role, TierLaw
+
+__all__ = ["check_provenance"]
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What is known of one chain while its draws are read in order."""
+
+    drawn: dict[str, DrawRecord] = field(default_factory=dict)
+
+    def above(self, law: TierLaw) -> DrawRecord | None:
+        upper = [draw for draw in self.drawn.values() if draw.spec.law.epsilon() > law.epsilon()]
+        return min(upper, key=lambda draw: draw.spec.law.epsilon(), default=None)
+
+    def below(self, law: TierLaw) -> DrawRecord | None:
+        lower = [draw for draw in self.drawn.values() if draw.spec.law.epsilon() < law.epsilon()]
+        return max(lower, key=lambda draw: draw.spec.law.epsilon(), default=None)
+
+
+def check_provenance(history: History) -> tuple[Finding, ...]:
+    """Return every star, repeat, wrong parent, second truth draw, reused key, unplanned law and unsold-before-drawn."""
+    found: list[Finding] = []
+    chains: dict[str, _Chain] = {}
+    planned = {(p.chain, tier.law.identity): p.leaf for p in reversed(history.plans) for tier in p.tiers}
+    keys: dict[str, int] = {}
+    for draw in history.draws:
+        where = f"leaf {draw.leaf}"
+        chain = chains.setdefault(draw.spec.chain, _Chain())
+        law = draw.spec.law.identity
+        if planned.get((draw.spec.chain, law), draw.leaf) >= draw.leaf:
+            found.append(Finding("A2", "planned", where, law, "no earlier plan of this chain has this law"))
+        if history.epochs.get(draw.spec.epoch, draw.leaf) >= draw.leaf:
+            found.append(Finding("A2", "epoch", where, f"epoch {draw.spec.epoch}", "no earlier leaf opens it"))
+        if law in chain.drawn:
+            found.append(Finding("A2", "second-answer", where, law, f"drawn before, leaf {chain.drawn[law].leaf}"))
+            continue
+        if draw.key_hash in keys:
+            found.append(
+                Finding("A2", "reused-key", where, "a stream of its own", f"the key of leaf {keys[draw.key_hash]}")
+            )
+        keys[draw.key_hash] = draw.leaf
+        found += _place(draw, chain)
+        found += _parents(draw, chain)
+        chain.drawn[law] = draw
+    return (*found, *_sold(history))
+
+
+def _place(draw: DrawRecord, chain: _Chain) -> list[Finding]:
+    where = f"leaf {draw.leaf}"
+    found = []
+    if draw.place != len(chain.drawn):
+        found.append(Finding("A2", "order-of-drawing", where, str(draw.place), str(len(chain.drawn))))
+    first = next(iter(chain.drawn.values()), draw)
+    same = ("length", "grain")
+    if any(getattr(draw.spec, name) != getattr(first.spec, name) for name in same):
+        found.append(Finding("A2", "one-shape", where, "length and grain of the chain", "another length or grain"))
+    if draw.spec.law.change_set != first.spec.law.change_set:
+        found.append(Finding("A2", "one-change-set", where, "the chain's change set", "another change set"))
+    return found
+
+
+def _parents(draw: DrawRecord, chain: _Chain) -> list[Finding]:
+    where, role = f"leaf {draw.leaf}", draw.spec.role
+    above, below = chain.above(draw.spec.law), chain.below(draw.spec.law)
+    nearest: dict[Role, tuple[DrawRecord | None, ...]] = {
+        Role.BASE: (),
+        Role.RESIDUAL: (above,),
+        Role.BRIDGE: (above, below),
+        Role.LATE_TOP: (below,),
+    }
+    found = []
+    if role is Role.BASE and chain.drawn:
+        found.append(Finding("A2", "second-truth-draw", where, role.value, "the chain has a base draw already"))
+    if role is Role.LATE_TOP and above is not None:
+        found.append(Finding("A2", "late-top", where, role.value, f"leaf {above.leaf} is more accurate"))
+    if role is Role.RESIDUAL and below is not None:
+        found.append(Finding("A2", "bridge", where, role.value, f"leaf {below.leaf} is known below: a bridge is due"))
+    wanted = tuple(parent.commitment if parent else "none" for parent in nearest[role])
+    laws = tuple(parent.spec.law if parent else None for parent in nearest[role])
+    if draw.parents != wanted or draw.spec.parents != laws:
+        found.append(Finding("A2", "nearest-parents", where, _short(draw.parents), _short(wanted)))
+    return found
+
+
+def _sold(history: History) -> list[Finding]:
+    first: dict[tuple[str, str], int] = {}
+    for draw in history.draws:
+        first.setdefault((draw.spec.chain, draw.spec.law.identity), draw.leaf)
+    return [
+        Finding("A2", "drawn-before-sold", f"leaf {sale.leaf}", sale.law, "no earlier draw of this law")
+        for sale in history.sales
+        if first.get((sale.chain, sale.law), sale.leaf) >= sale.leaf
+    ]
+
+
+def _short(commitments: tuple[str, ...]) -> str:
+    return ", ".join(text[:12] for text in commitments) or "no parent"

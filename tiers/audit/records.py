@@ -1,0 +1,100 @@
+"""The log as the checks read it: typed records in leaf order, free of any storage format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tiers.identity import DrawSpec, TierLaw
+
+__all__ = ["BudgetRecord", "ChainKey", "ClaimedTier", "DrawRecord", "Evidence", "History", "PlanRecord", "SaleRecord"]
+
+ChainKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRecord:
+    """A lineage and its pure ε budget in 10⁻⁹."""
+
+    leaf: int
+    lineage: str
+    budget_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedTier:
+    """One tier as a plan claims it."""
+
+    rank: int
+    law: TierLaw
+    epsilon: Fraction
+    level_nano: int
+    half_width: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A product's plan on a chain."""
+
+    leaf: int
+    product: str
+    chain: str
+    lineage: str
+    snapshot: str
+    fingerprint: str
+    tiers: tuple[ClaimedTier, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawRecord:
+    """One draw: its spec, where it stands in the chain's order of drawing, and its commitments."""
+
+    leaf: int
+    spec: DrawSpec
+    place: int
+    parents: tuple[str, ...]
+    commitment: str
+    key_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaleRecord:
+    """One sale: which tier of which chain, and what it charged."""
+
+    leaf: int
+    order: str
+    product: str
+    chain: str
+    law: str
+    charge_nano: int
+    price_minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything the log says, each kind in leaf order."""
+
+    budgets: tuple[BudgetRecord, ...]
+    snapshots: Mapping[str, str]
+    epochs: Mapping[int, int]
+    plans: tuple[PlanRecord, ...]
+    draws: tuple[DrawRecord, ...]
+    sales: tuple[SaleRecord, ...]
+    withdrawn: Mapping[str, int] = field(default_factory=dict)
+
+    def highest_issued(self) -> dict[str, TierLaw]:
+        """Return each chain's most accurate sold law: the largest ε among the laws its sales name."""
+        laws = {(draw.spec.chain, draw.spec.law.identity): draw.spec.law for draw in self.draws}
+        highest: dict[str, TierLaw] = {}
+        for sale in self.sales:
+            law = laws.get((sale.chain, sale.law))
+            if law is not None and (sale.chain not in highest or law.epsilon() > highest[sale.chain].epsilon()):
+                highest[sale.chain] = law
+        return highest
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What an auditor may open: answers with openings, and keys of draws, by (chain, law)."""
+
+    openings: Mapping[ChainKey, tuple[bytes, tuple[int, ...]]]
+    keys: Mapping[ChainKey, bytes]

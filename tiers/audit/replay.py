@@ -1,0 +1,118 @@
+"""A7: commitments open, and every draw that may be replayed re-derives its answer bit for bit."""
+
+from dataclasses import dataclass
+
+from tiers.audit.findings import Finding
+from tiers.audit.records import DrawRecord, Evidence, History
+from tiers.chain import answer_bytes, noise_of
+from tiers.errors import InvalidParameterError
+from tiers.identity import TierLaw, commitment, key_hash
+
+__all__ = ["NotReplayable", "Replay", "openable", "replay", "replayable"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotReplayable:
+    """A draw whose key nobody may have, with the reason."""
+
+    chain: str
+    law: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What was replayed, what may not be, and what broke."""
+
+    replayed: int
+    opened: int
+    not_replayable: tuple[NotReplayable, ...]
+    findings: tuple[Finding, ...]
+
+
+def openable(law: TierLaw, highest_issued: TierLaw | None) -> bool:
+    """Return whether an auditor may open this tier's answer: it lies at or below the chain's highest issued rank."""
+    return highest_issued is not None and law.epsilon() <= highest_issued.epsilon()
+
+
+def replayable(draw: DrawRecord, highest_issued: TierLaw | None) -> str | None:
+    """Return None if the draw's key may be disclosed to an auditor, else the reason why not."""
+    if draw.spec.role.reads_truth:
+        return "a truth draw: its key would reveal the true answer"
+    if not all(openable(parent, highest_issued) for parent in draw.spec.parents):
+        return "a parent lies above the chain's highest issued tier"
+    return None
+
+
+def replay(history: History, evidence: Evidence) -> Replay:
+    """Open every openable answer, replay every replayable draw, and refuse evidence that nobody may hold."""
+    highest = history.highest_issued()
+    found: list[Finding] = []
+    answers: dict[tuple[str, str], tuple[int, ...]] = {}
+    closed: list[NotReplayable] = []
+    replayed = 0
+    known = {(draw.spec.chain, draw.spec.law.identity) for draw in history.draws}
+    for stray in (set(evidence.openings) | set(evidence.keys)) - known:
+        found.append(Finding("A7", "evidence-of-nothing", f"chain {stray[0][:12]}", stray[1][:12], "no such draw"))
+    for draw in history.draws:
+        name = (draw.spec.chain, draw.spec.law.identity)
+        top = highest.get(draw.spec.chain)
+        opened = _open(draw, evidence, allowed=openable(draw.spec.law, top))
+        if isinstance(opened, Finding):
+            found.append(opened)
+        elif opened is not None:
+            answers[name] = opened
+        reason = replayable(draw, top)
+        if reason is not None:
+            closed.append(NotReplayable(*name, reason))
+            if name in evidence.keys:
+                found.append(Finding("A7", "forbidden-key", _where(draw), "a key that may be disclosed", reason))
+            continue
+        problem = _replay_one(draw, evidence, answers)
+        replayed += problem is None
+        if problem is not None:
+            found.append(problem)
+    return Replay(replayed, len(answers), tuple(closed), tuple(found))
+
+
+def _where(draw: DrawRecord) -> str:
+    return f"leaf {draw.leaf}"
+
+
+def _open(draw: DrawRecord, evidence: Evidence, *, allowed: bool) -> tuple[int, ...] | Finding | None:
+    held = evidence.openings.get((draw.spec.chain, draw.spec.law.identity))
+    if not allowed:
+        if held is None:
+            return None
+        return Finding("A7", "forbidden-opening", _where(draw), "an issued rank", "above the highest issued tier")
+    if held is None:
+        return Finding("A7", "missing-opening", _where(draw), "an opening of an issued tier", "none in the export")
+    opening, answer = held
+    if len(answer) != draw.spec.length:
+        return Finding("A7", "answer-length", _where(draw), str(draw.spec.length), str(len(answer)))
+    sealed = commitment(opening, draw.spec.chain, draw.spec.law, answer_bytes(answer))
+    if sealed != draw.commitment:
+        return Finding("A7", "commitment", _where(draw), draw.commitment[:16], sealed[:16])
+    return answer
+
+
+def _replay_one(
+    draw: DrawRecord, evidence: Evidence, answers: dict[tuple[str, str], tuple[int, ...]]
+) -> Finding | None:
+    name = (draw.spec.chain, draw.spec.law.identity)
+    key = evidence.keys.get(name)
+    if key is None:
+        return Finding("A7", "missing-key", _where(draw), "the key of a replayable draw", "none in the export")
+    if key_hash(key) != draw.key_hash:
+        return Finding("A7", "key", _where(draw), draw.key_hash[:16], key_hash(key)[:16])
+    parent = answers.get((draw.spec.chain, draw.spec.parents[0].identity))
+    answer = answers.get(name)
+    if parent is None or answer is None:
+        return Finding("A7", "unopened", _where(draw), "answers of the draw and its parent", "not both opened")
+    try:
+        noise = noise_of(draw.spec, key)
+    except InvalidParameterError as error:
+        return Finding("A7", "sampler", _where(draw), draw.spec.sampler, str(error))
+    if tuple(value + extra for value, extra in zip(parent, noise, strict=True)) != answer:
+        return Finding("A7", "replay", _where(draw), "the answer that parent and key give", "another answer")
+    return None

@@ -1,0 +1,183 @@
+"""Who is who: the identity of a law, a tier, a chain and a draw. None of it can change after the first sale.
+
+Every identity is a tagged SHA-256 over canonical JSON, and every draw has its own stream key, so two draws that differ
+in anything never share a word of noise, and one that is repeated (retry, second worker, restored backup) is the same.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from tiers.budget import decimal_text
+from tiers.canonical import Document, canonical_bytes, tagged_hash
+from tiers.errors import InvalidParameterError
+from tiers.noise.tsg import TwoSidedGeometric
+from tiers.sampling.words import STREAM_VERSION
+from tiers.sensitivity import ChangeSet
+
+__all__ = ["DrawSpec", "Role", "TierLaw", "chain_identity", "commitment", "key_hash", "opening_key", "stream_key"]
+
+_HEX_64 = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class Role(StrEnum):
+    """What a draw is made from: the truth (base, late-top), the tier above (residual), or both neighbours (bridge)."""
+
+    BASE = "base"
+    RESIDUAL = "residual"
+    BRIDGE = "bridge"
+    LATE_TOP = "late-top"
+
+    @property
+    def reads_truth(self) -> bool:
+        """Return whether the truth was an input: such a draw's key is never disclosed."""
+        return self in (Role.BASE, Role.LATE_TOP)
+
+
+@dataclass(frozen=True, slots=True)
+class TierLaw:
+    """A tier as it is identified: its exact noise law, the change set it protects, and δ. ε is derived from these.
+
+    Example:
+        >>> tier = TierLaw(TwoSidedGeometric(Fraction(1, 4)), ChangeSet.scalar(4))
+        >>> tier.epsilon()
+        Fraction(1, 1)
+    """
+
+    noise: TwoSidedGeometric
+    change_set: ChangeSet
+    delta: Fraction = Fraction(0)
+
+    def epsilon(self) -> Fraction:
+        """Return the tier's exact pure ε over its change set."""
+        return self.noise.epsilon(self.change_set)
+
+    def document(self) -> dict[str, Document]:
+        """Return the canonical document whose hash is the law's identity."""
+        return {
+            "change_set": {
+                "bins": str(self.change_set.bins),
+                "step": str(self.change_set.step),
+                "total": str(self.change_set.total),
+            },
+            "delta": decimal_text(self.delta),
+            "family": self.noise.family,
+            "parameters": self.noise.parameters(),
+        }
+
+    @classmethod
+    def from_document(cls, document: object) -> "TierLaw":
+        """Read a law back; refuses whatever `document()` would not have written.
+
+        Raises:     InvalidParameterError: an unknown family, a parameter that is not canonical, a bad change set.
+        """
+        try:
+            assert isinstance(document, Mapping)
+            change = document["change_set"]
+            change_set = ChangeSet(bins=int(change["bins"]), step=int(change["step"]), total=int(change["total"]))
+            if document["family"] != TwoSidedGeometric.family:
+                raise InvalidParameterError("family", TwoSidedGeometric.family, document["family"])
+            noise = TwoSidedGeometric(Fraction(document["parameters"]["rate"]))
+            law = cls(noise, change_set, Fraction(document["delta"]))
+            canonical = law.document() == document
+        except InvalidParameterError:
+            raise
+        except (AssertionError, KeyError, TypeError, ValueError, ZeroDivisionError):
+            raise InvalidParameterError("law", "a law's canonical document", document) from None
+        if not canonical:
+            raise InvalidParameterError("law", "a law's canonical document", document)
+        return law
+
+    @property
+    def identity(self) -> str:
+        """Return the law's name: 64 hex digits, equal exactly for equal laws."""
+        return tagged_hash("law/1", canonical_bytes(self.document())).hex()
+
+
+def chain_identity(lineage: str, snapshot: str, fingerprint: str) -> str:
+    """Return the chain's name: one question on one immutable snapshot of one lineage, and nothing else.
+
+    Args:       lineage, snapshot: identities minted once, never derived from the data. fingerprint: 64 hex digits of
+                the question's canonical form.
+    """
+    if not _HEX_64.match(fingerprint):
+        raise InvalidParameterError("fingerprint", "64 hex digits", fingerprint)
+    document: Document = {"fingerprint": fingerprint, "lineage": lineage, "snapshot": snapshot}
+    return tagged_hash("chain/1", canonical_bytes(document)).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawSpec:
+    """All that distinguishes one draw of noise from another; its canonical encoding is the key's HKDF info.
+
+    Args:       chain: 64 hex digits. epoch: number of the owner's secret. role: see `Role`. law: of the drawn tier.
+                parents: laws of the known neighbours it is drawn from, upper first; none for a base draw.
+                grain: exponent j of the lattice step 2^j. length: entries of the vector. sampler: its name and version.
+    """
+
+    chain: str
+    epoch: int
+    role: Role
+    law: TierLaw
+    parents: tuple[TierLaw, ...]
+    grain: int
+    length: int
+    sampler: str
+
+    def __post_init__(self) -> None:
+        wanted = {Role.BASE: 0, Role.RESIDUAL: 1, Role.BRIDGE: 2, Role.LATE_TOP: 1}[self.role]
+        if len(self.parents) != wanted:
+            raise InvalidParameterError("parents", f"{wanted} for a {self.role} draw", len(self.parents))
+        if not 1 <= self.length <= 2**31:
+            raise InvalidParameterError("length", "1 to 2³¹ entries", self.length)
+
+    def document(self) -> dict[str, Document]:
+        """Return the canonical document of the draw."""
+        return {
+            "chain": self.chain,
+            "epoch": self.epoch,
+            "grain": self.grain,
+            "law": self.law.document(),
+            "length": self.length,
+            "parents": [parent.document() for parent in self.parents],
+            "role": self.role.value,
+            "sampler": self.sampler,
+            "stream": STREAM_VERSION,
+        }
+
+
+def stream_key(secret: bytes, spec: DrawSpec) -> bytes:
+    """Return the draw's 256-bit key: HKDF-SHA256 of the owner's epoch secret over the draw's canonical encoding.
+
+    Guarantee:  deterministic in (secret, spec); independent-looking between any two specs (computational).
+    Reference:  RFC 5869.
+    """
+    return _derive(secret, b"tiermarket/draw/1\n" + canonical_bytes(spec.document()))
+
+
+def opening_key(secret: bytes, chain: str, law: TierLaw) -> bytes:
+    """Return the 256-bit opening of a tier's commitment: from the owner's secret, never from a draw's key."""
+    return _derive(secret, b"tiermarket/opening/1\n" + canonical_bytes({"chain": chain, "law": law.document()}))
+
+
+def commitment(opening: bytes, chain: str, law: TierLaw, answer: bytes) -> str:
+    """Return the hiding commitment to a canonical answer: SHA-256 over tag, opening, chain, law and answer."""
+    if len(opening) != 32:
+        raise InvalidParameterError("opening", "32 bytes", f"{len(opening)} bytes")
+    return tagged_hash("answer/1", opening, chain.encode(), canonical_bytes(law.document()), answer).hex()
+
+
+def key_hash(key: bytes) -> str:
+    """Return the commitment to a draw's key (256 bits of entropy, so a bare hash hides it)."""
+    return tagged_hash("draw-key/1", key).hex()
+
+
+def _derive(secret: bytes, info: bytes) -> bytes:
+    if len(secret) != 32:
+        raise InvalidParameterError("owner secret", "32 bytes", f"{len(secret)} bytes")
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)

@@ -1,0 +1,1 @@
+"""Noise laws, one family a file, with the same verbs on each."""
