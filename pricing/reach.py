@@ -155,14 +155,17 @@ def one_cut_bound(market: Market, need: Need) -> tuple[float, _Vector]:
     max b·y subject to |Rᵢ y| ≤ cᵢ = √(pᵢVᵢ) is the dual of min Σ|wᵢ|cᵢ subject to Σ wᵢRᵢ = b; by Cauchy-Schwarz its
     square over V bounds every bundle's cost. The bound returned is recomputed from y alone.
     """
-    cost = np.full(len(market.rows), inf)
+    cost: dict[str, float] = {}
+    rows: dict[str, _Vector] = {}
     for good in market.goods:
         count = sum(len(market.rows[part]) for part in good.parts)
         for part in good.parts:
-            cost[part] = min(cost[part], sqrt(good.price * market.variances[part] / count))
-    top = float(cost.max()) or 1.0
-    matrix = np.vstack(market.rows)
-    limit = np.repeat(cost / top, [len(rows) for rows in market.rows])
+            chain = market.chains[part]  # tiers of a chain share their rows: only the cheapest bound binds
+            rows[chain] = market.rows[part]
+            cost[chain] = min(cost.get(chain, inf), sqrt(good.price * market.variances[part] / count))
+    top = max(cost.values()) or 1.0
+    matrix = np.vstack(list(rows.values()))
+    limit = np.repeat([cost[chain] / top for chain in rows], [len(block) for block in rows.values()])
     result = linprog(
         -need.row,
         A_ub=np.vstack([matrix, -matrix]),

@@ -254,6 +254,30 @@ def test_variances_eighteen_orders_apart_never_make_a_leak_look_safe():
         assert verdicts(Catalogue((fine, coarse, total)), level)["total"].verdict is not Verdict.SAFE
 
 
+def test_a_coarse_and_a_fine_product_together_are_still_found():
+    fine = Product("fine", "fine", ((1.0, 0.0),), 1e-2, 1, "EUR")
+    coarse = Product("coarse", "coarse", ((0.0, 1.0),), 1e6, 1, "EUR")
+    found = verdicts(Catalogue((fine, coarse, Product("total", "total", ((1.0, 1.0),), 1.1e6, 5, "EUR"))))
+    assert (found["total"].verdict, found["total"].cost) == (Verdict.ARBITRAGE, 2)
+
+
+def test_a_purchase_that_misses_by_a_billionth_does_not_stall_the_search():
+    """The solver cannot see the difference; the set is then excluded as a whole."""
+    bins = [Product(f"bin{place}", f"bin{place}", (unit(2, place),), 8.0, 10, "EUR") for place in range(2)]
+    near = Product("total", "total", (unit(2, 0, 1),), 16.0 * (1 - 5e-9), 50, "EUR")
+    copy = Product("copy", "copy", (unit(2, 0, 1),), 15.0, 100, "EUR")
+    ticks = iter(range(40))
+    best = cheapest_bundle("total", Catalogue((*bins, near, copy)), Limit(seconds_left=lambda: 40 - next(ticks)))
+    assert (best.cost, best.names, best.proven) == (100, ("copy",), True)
+
+
+def test_two_tiers_of_one_chain_are_not_added_up():
+    tiers = [Product(f"c@{variance}", "c", ((1.0,),), variance, 1, "EUR") for variance in (2.0, 3.0)]
+    goods = (*tiers, Product("d", "d", ((1.0,),), 2.0, 10, "EUR"), Product("target", "t", ((1.0,),), 1.0, 99, "EUR"))
+    assert lp_bound("target", Catalogue(goods)) == pytest.approx(11)
+    assert cheapest_bundle("target", Catalogue(goods)).names == ("c@2.0", "d")
+
+
 def test_out_of_time_is_uncertified_never_safe():
     over = Limit(seconds_left=lambda: 0.0)
     found = audit_catalogue(total_over_bins(), 3, over)

@@ -112,6 +112,12 @@ def test_quota_method_reference(total, shares):
     assert quota_method(total, [6, 6, 2]) == shares
 
 
+def test_the_quota_method_favours_large_weights_within_their_quota():
+    """Its next unit goes to the largest weight/(share + 1) among those below their upper quota: 7/3 beats 2/1 here."""
+    assert quota_method(3, [7, 2, 1]) == [3, 0, 0]
+    assert quota_method(4, [7, 2, 1]) == [3, 1, 0]
+
+
 @given(st.integers(0, 60), st.lists(st.integers(0, 50), min_size=1, max_size=5).filter(any))
 def test_the_quota_method_stays_in_quota_and_never_takes_back(total, weights):
     shares, more = quota_method(total, weights), quota_method(total + 1, weights)
