@@ -82,7 +82,7 @@ def build_app(settings: Settings, *, clock: Clock = utc_now) -> Litestar:
             title="tiermarket",
             version=__version__,
             render_plugins=[JsonRenderPlugin()],
-            openapi_router=Router(path="/schema", route_handlers=[], opt={"public": True}),
+            openapi_router=Router(path="/schema", route_handlers=[], opt={"public": True}, include_in_schema=False),
         ),
         logging_config=None,
     )

@@ -1,0 +1,111 @@
+"""Who may do what: every route of the OpenAPI document against every role, and against nobody."""
+
+from typing import Any
+
+import pytest
+
+from app.settings import Settings
+from tests.conftest import open_fair
+
+ALL = {"owner", "buyer", "analyst", "auditor", "operator"}
+MATRIX: dict[tuple[str, str], set[str]] = {
+    ("POST", "/v1/accounts"): {"operator"},
+    ("POST", "/v1/accounts/{account}/deposits"): {"operator"},
+    ("GET", "/v1/account"): ALL,
+    ("POST", "/v1/datasets"): {"owner"},
+    ("GET", "/v1/datasets/{dataset}"): {"owner"},
+    ("POST", "/v1/products"): {"owner"},
+    ("GET", "/v1/products"): ALL,
+    ("GET", "/v1/products/{product}"): ALL,
+    ("POST", "/v1/products/{product}/withdrawal"): {"owner"},
+    ("POST", "/v1/quotes"): {"buyer", "analyst"},
+    ("POST", "/v1/orders"): {"buyer", "analyst"},
+    ("GET", "/v1/orders/{order}"): {"buyer", "analyst"},
+    ("GET", "/v1/answers/{chain}/{law}"): {"buyer", "analyst"},
+    ("GET", "/v1/log/head"): ALL,
+    ("GET", "/v1/log/leaves"): ALL,
+    ("GET", "/v1/log/proofs/inclusion"): ALL,
+    ("GET", "/v1/log/proofs/consistency"): ALL,
+    ("GET", "/v1/audit/export"): {"auditor"},
+}
+PUBLIC = {
+    ("GET", "/"),
+    ("GET", "/static/site.css"),
+    ("GET", "/v1/keys"),
+    ("GET", "/health/live"),
+    ("GET", "/health/ready"),
+}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    opened = open_fair(Settings.at(tmp_path_factory.mktemp("roles") / "market"))
+    yield next(opened)
+    opened.close()
+
+
+def routes(shop: Any) -> set[tuple[str, str]]:
+    paths = shop.client.get("/schema/openapi.json").json()["paths"]
+    return {(method.upper(), path) for path, methods in paths.items() for method in methods}
+
+
+def test_the_matrix_names_every_route_and_no_other(shop: Any) -> None:
+    assert routes(shop) == set(MATRIX) | PUBLIC
+
+
+def test_each_route_serves_its_roles_and_refuses_the_others_and_strangers(shop: Any) -> None:
+    people = {role: shop.person(role) for role in ALL}
+    for (method, template), allowed in MATRIX.items():
+        path = template.replace("{", "").replace("}", "")
+        for role, person in people.items():
+            status = shop.client.request(method, path, headers=person.headers, json={}).status_code
+            if role in allowed:
+                assert status not in (401, 403) or template.startswith("/v1/answers"), (method, template, role, status)
+            else:
+                assert status == 403, (method, template, role, status)
+        for header in ({}, {"Authorization": "Bearer tm_wrong"}, {"Authorization": "Basic x"}):
+            assert shop.client.request(method, path, headers=header, json={}).status_code == 401
+
+
+def test_public_routes_need_no_key_and_hold_no_answer(shop: Any) -> None:
+    product = shop.product(shop.dataset())
+    sold = shop.buy(shop.person(), product, "2")
+    for method, path in PUBLIC:
+        response = shop.client.request(method, path)
+        assert response.status_code == 200
+        assert '"values"' not in response.text
+        assert str(sold["opening"]) not in response.text
+
+
+def test_other_peoples_things_are_not_there(shop: Any) -> None:
+    dataset = shop.dataset(name="mine", table="person,city,amount,score,day\np1,Athens,1,1.0,2026-01-01\n")
+    other = shop.person("owner")
+    product = shop.product(dataset)
+    sold = shop.buy(shop.person(), product, "1")
+    stranger = shop.person()
+    body = shop.product_body(dataset)
+    checks = [
+        shop.client.get(f"/v1/datasets/{dataset}", headers=other.headers),
+        shop.client.post("/v1/products", json=body, headers=other.headers),
+        shop.client.post(
+            f"/v1/products/{product['product']}/withdrawal", json={"reason": "mine now"}, headers=other.headers
+        ),
+        shop.client.get(f"/v1/orders/{sold['receipt']['order']}", headers=stranger.headers),
+    ]
+    assert [check.status_code for check in checks] == [404] * 4
+
+
+def test_an_api_key_is_stored_as_a_keyed_hash_and_shown_once(shop: Any) -> None:
+    person = shop.person()
+    settings = shop.market.settings
+    heap = b"".join(path.read_bytes() for path in settings.state.glob("market.db*"))
+    assert person.key.encode() not in heap
+    assert "api_key" not in shop.client.get("/v1/account", headers=person.headers).json() or (
+        shop.client.get("/v1/account", headers=person.headers).json()["api_key"] is None
+    )
+
+
+def test_a_secret_has_no_text(shop: Any) -> None:
+    for secret in (shop.market.keyring,):
+        assert repr(secret) == "Keyring(<secret>)"
+        assert str(secret) == "Keyring(<secret>)"
