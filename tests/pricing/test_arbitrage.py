@@ -149,7 +149,8 @@ def catalogues(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(catalogues())
-def test_verdicts_agree_with_trying_every_set(catalogue):
+def test_guarantee_audit_catalogue(catalogue):
+    """Verdicts agree with trying every set of goods."""
     truth = {good.name: brute_cheapest(catalogue, good.name) for good in catalogue.goods}
     for level in (1, 2, 3):
         for finding in audit_catalogue(catalogue, level):

@@ -77,7 +77,8 @@ def best_threshold(demand):
 
 
 @given(DEMAND)
-def test_the_programme_equals_trying_every_menu(demand):
+def test_guarantee_menu_threshold(demand):
+    """The programme equals trying every monotone integer menu."""
     menu = menu_threshold(demand)
     listed = [price for price in menu.prices if price is not None]
     assert menu.revenue == best_threshold(demand)
@@ -162,7 +163,8 @@ def best_chosen(values, counts):
 
 @settings(max_examples=40, deadline=None)
 @given(VALUES, st.lists(st.integers(1, 4), min_size=3, max_size=3))
-def test_the_envy_free_menu_equals_trying_every_menu(values, counts):
+def test_guarantee_menu_envy_free(values, counts):
+    """With no gap allowed it equals trying every monotone menu on buyers who choose."""
     counts = counts[: len(values)]
     menu = menu_envy_free(values, counts, gap=0.0)
     listed = [price for price in menu.prices if price is not None]

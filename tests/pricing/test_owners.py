@@ -34,7 +34,8 @@ def test_a_thousand_small_sales_carry_their_remainders():
 
 
 @given(st.integers(0, MONEY_LIMIT), st.integers(0, 10_000), WEIGHTS)
-def test_a_split_conserves_every_unit_and_is_fair(net, fee_bps, weights):
+def test_guarantee_split_sale(net, fee_bps, weights):
+    """Every unit is conserved, and every share is within one unit of the exact one."""
     split = split_sale(net, fee_bps, weights)
     assert split.fee + split.pool == net
     assert split.fee == net * fee_bps // 10_000
@@ -81,7 +82,8 @@ def test_re_running_the_split_on_a_smaller_total_would_have_raised_a_share():
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), WEIGHTS), min_size=1, max_size=20))
-def test_payouts_are_never_negative_and_nothing_is_lost(sales):
+def test_guarantee_payout(sales):
+    """No payout is negative, and paid plus suspense is what was accrued."""
     accrued: dict[str, int] = {}
     paid: dict[str, int] = {}
     exact: dict[str, Fraction] = {}

@@ -156,7 +156,8 @@ def plans(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(plans())
-def test_caps_fit_the_budget_and_lie_below_the_bound(plan):
+def test_guarantee_plan_caps(plan):
+    """Caps fit the budget in integers, and lie between what one query is worth below the bound and the bound."""
     values, costs, total = plan
     found = plan_caps(values, costs, total)
     spent = sum(costs[q][cap - 1] for q, cap in enumerate(found.caps) if cap)
