@@ -3,9 +3,19 @@
 from collections.abc import Iterable
 from fractions import Fraction
 
-from app.log.leaves import DatasetLeaf, DrawLeaf, EpochLeaf, Leaf, PlanLeaf, SaleLeaf, SnapshotLeaf, WithdrawalLeaf
+from app.log.leaves import (
+    CreditLeaf,
+    DatasetLeaf,
+    DrawLeaf,
+    EpochLeaf,
+    Leaf,
+    PlanLeaf,
+    SaleLeaf,
+    SnapshotLeaf,
+    WithdrawalLeaf,
+)
 from tiers.audit.findings import Finding
-from tiers.audit.records import BudgetRecord, ClaimedTier, DrawRecord, History, PlanRecord, SaleRecord
+from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
 from tiers.errors import TierError
 from tiers.identity import DrawSpec, Role, TierLaw
 
@@ -21,6 +31,7 @@ def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
     draws: list[DrawRecord] = []
     sales: list[SaleRecord] = []
     withdrawn: dict[str, int] = {}
+    credits: list[CreditRecord] = []
     found: list[Finding] = []
     for leaf in leaves:
         try:
@@ -46,9 +57,13 @@ def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
                     sales.append(_sale(leaf))
                 case WithdrawalLeaf():
                     withdrawn.setdefault(leaf.product, leaf.index)
+                case CreditLeaf():
+                    credits.append(CreditRecord(leaf.index, leaf.order, leaf.amount_minor))
         except (TierError, ValueError, ZeroDivisionError) as error:
             found.append(Finding("A4", "unreadable-leaf", f"leaf {leaf.index}", type(leaf).__name__, str(error)))
-    history = History(tuple(budgets), snapshots, epochs, tuple(plans), tuple(draws), tuple(sales), withdrawn)
+    history = History(
+        tuple(budgets), snapshots, epochs, tuple(plans), tuple(draws), tuple(sales), withdrawn, tuple(credits)
+    )
     return history, tuple(found)
 
 

@@ -1,6 +1,7 @@
 """Owners' datasets: a lineage with its unit, its budget and its immutable snapshots."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from app.engines.duckdb_engine import content_digest, seal
 from app.engines.ingest import ingest_csv, ingest_parquet
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
+from app.ledger.earnings import sign_contract
 from app.log.journal import append
 from app.log.leaves import DatasetLeaf, SnapshotLeaf
 from app.queries.schema import DatasetSchema
@@ -35,6 +37,8 @@ class NewDataset:
     notice: str
     budget_nano: int
     schema: DatasetSchema
+    owners: Mapping[str, int]
+    reserve: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,9 @@ def register(
         "schema_json": schema,
         "budget_nano": new.budget_nano,
         "spent_nano": 0,
+        "contract_version": 0,
+        "reserve_low_minor": new.reserve[0] if new.reserve else None,
+        "reserve_high_minor": new.reserve[1] if new.reserve else None,
         "created_at": at,
     }
     try:
@@ -126,6 +133,7 @@ def register(
             "dataset: expected a new name and new data, got a name or content that is registered; "
             "the same data keep their lineage and its budget"
         ) from None
+    sign_contract(connection, dataset, new.owners or {owner: 1})
     unit = new.schema.unit or "row"
     append(
         connection,

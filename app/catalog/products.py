@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from sqlalchemy import Connection, select
 
+from app.catalog.arbitrage import Offer, check_catalogue, live_offers, verdict_on
 from app.catalog.datasets import DatasetRow
 from app.clock import new_id
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
@@ -16,7 +17,9 @@ from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, finger
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
 from app.store.schema import book_prices, chains, offers, planned_tiers, products
+from pricing.arbitrage import Verdict
 from pricing.book import PriceBook, TierPrice
+from pricing.limit import Limit
 from pricing.money import check_currency
 from tiers.budget import Ladder, decimal_text
 from tiers.canonical import canonical_bytes
@@ -87,10 +90,15 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
     return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
 
 
-def publish(connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str) -> str:
+def publish(
+    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str, limit: Limit
+) -> str:
     """Store and log a product; a second one on a published question shares that question's chain, tiers and prices.
 
-    Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same ones.
+    Args:       limit: how long the arbitrage check against the live catalogue may take; what it does not settle in
+                time is "uncertified", never "safe".
+    Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same
+                ones; or some product of the catalogue, this one included, could be had for less by combining others.
     """
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
@@ -98,6 +106,7 @@ def publish(connection: Connection, keyring: Keyring, dataset: DatasetRow, plann
     else:
         _join_chain(connection, planned)
     ranks = _ranks(connection, planned.chain)
+    verdict = _arbitrage(connection, dataset, planned, limit)
     product = new_id("prod")
     new = planned.new
     (logged,) = append(connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, ranks)])
@@ -114,6 +123,7 @@ def publish(connection: Connection, keyring: Keyring, dataset: DatasetRow, plann
             derivation_json=msgspec.json.encode(planned.derivation.sentences).decode(),
             order_json=msgspec.json.encode(planned.order).decode(),
             state=LIVE,
+            arbitrage=verdict,
             leaf_index=logged.index,
             created_at=at,
         )
@@ -194,6 +204,30 @@ def _join_chain(connection: Connection, planned: PlannedProduct) -> None:
         raise ConflictError(
             "prices: expected the chain's own (one good has one price), got others", chain=planned.chain, laws=differing
         )
+
+
+def _arbitrage(connection: Connection, dataset: DatasetRow, planned: PlannedProduct, limit: Limit) -> str:
+    """Check the catalogue with this product in it; return the verdict on it, and refuse certain arbitrage by name."""
+    priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
+    title = planned.new.title
+    tiers = tuple(
+        (f"{title} @ ε {decimal_text(tier.epsilon)}", tier.law.noise.variance(), price.price) for tier, price in priced
+    )
+    offer = Offer(dataset.id, planned.chain, title, planned.canonical, planned.book.currency, tiers)
+    others = [other for other in live_offers(connection) if other.chain != planned.chain]
+    findings, chain_of = check_catalogue([*others, offer], level=2, limit=limit, only=planned.chain)
+    for finding in findings:
+        if finding.verdict is Verdict.ARBITRAGE:
+            raise ConflictError(
+                f"prices: expected none that a bundle undercuts, got {finding.name} at {finding.price} minor units, "
+                f"which {' + '.join(finding.bundle)} gives for {finding.cost}",
+                reason="arbitrage",
+                good=finding.name,
+                price_minor=finding.price,
+                bundle=list(finding.bundle),
+                cost_minor=finding.cost,
+            )
+    return verdict_on(planned.chain, findings, chain_of)
 
 
 def _tier_row(chain: str, tier: PlannedTier) -> Mapping[str, object]:

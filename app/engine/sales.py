@@ -23,14 +23,16 @@ from app.errors import (
     QuoteExpiredError,
 )
 from app.keyring import Keyring
-from app.ledger.budget import charge, charge_of
-from app.ledger.money import net_paid, post
+from app.ledger.budget import charge, charge_of, reserve_of
+from app.ledger.earnings import accrue
+from app.ledger.money import market_account, net_paid, post
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.settings import Settings
 from app.store.schema import entitlements, orders, quotes
 from pricing.book import PriceBook
+from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, quote
 from tiers.budget import parse_decimal, parse_epsilon
@@ -98,6 +100,7 @@ class Desk:
                 amount_minor=offered.amount,
                 list_minor=offered.list_price,
                 credit_minor=offered.credit,
+                reserve_minor=offered.reserve,
                 currency=offered.currency,
                 book_version=offered.book_version,
                 expires_at=expires,
@@ -113,7 +116,9 @@ class Desk:
             "half_width": tier.half_width,
             "same_as_above": tier.same_as_above,
             "grain_exponent": chain.grain,
-            "lines": {"list_minor": offered.list_price, "credit_minor": offered.credit},
+            "lines": [
+                {"kind": line.kind, "text": line.text, "amount_minor": line.amount} for line in lines_of(offered)
+            ],
             "amount_minor": offered.amount,
             "currency": offered.currency,
             "book_version": offered.book_version,
@@ -154,7 +159,7 @@ class Desk:
         at, order_id = time_text(now), new_id("order")
         price = Money(offered.amount, offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
-        post(connection, chain.owner, "earning", price, order_id, at)
+        post(connection, market_account(connection, price.currency, at), "sale", price, order_id, at)
         if not chain.drawn:
             if computed is None:
                 raise ChainUndrawnError(chain)
@@ -162,6 +167,8 @@ class Desk:
             chain, row = chain_of_product(connection, self.settings, cited.product_id)
             tier = chain.tier(cited.law)
         charge(connection, chain, tier, due)
+        loss = max(tier.level_nano, chain.highest_nano)
+        accrue(connection, chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
         leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
         receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
         connection.execute(
@@ -174,6 +181,10 @@ class Desk:
                 chain_id=chain.id,
                 law=tier.law,
                 amount_minor=offered.amount,
+                list_minor=offered.list_price,
+                credit_minor=offered.credit,
+                reserve_minor=offered.reserve,
+                currency=offered.currency,
                 charge_nano=due,
                 receipt_json=receipt.decode(),
                 leaf_index=leaf.index,
@@ -211,7 +222,8 @@ class Desk:
             .order_by(entitlements.c.rank)
             .limit(1)
         ).scalar_one_or_none()
-        return quote(book, tier.law, Holding(rank=held, net_paid=net_paid(connection, caller.id, chain.id)))
+        holding = Holding(rank=held, net_paid=net_paid(connection, caller.id, chain.id))
+        return quote(book, tier.law, holding, reserve=reserve_of(chain, tier))
 
     def _entitle(self, connection: Connection, caller: Caller, chain: ChainState, tier: Tier, order_id: str) -> None:
         held = select(entitlements.c.law).where(
@@ -287,6 +299,7 @@ class Desk:
             "list_minor": offered.list_price,
             "order": order_id,
             "price_minor": offered.amount,
+            "reserve_minor": offered.reserve,
             "pseudonym": caller.pseudonym,
             "same_as_above": tier.same_as_above,
             "snapshot": chain.snapshot,

@@ -7,11 +7,12 @@ from sqlalchemy import Connection
 from app.engine.state import ChainState, Tier
 from app.errors import BudgetRefusedError
 from app.store.schema import chains, datasets
+from pricing.scarcity import ReserveCurve
 from tiers.accounting.filters import PureFilter, increment
 from tiers.budget import NANO, decimal_text
 from tiers.errors import BudgetExceededError
 
-__all__ = ["budget_state", "charge", "charge_of", "nano_text"]
+__all__ = ["budget_state", "charge", "charge_of", "nano_text", "reserve_of"]
 
 _NEARLY = 10
 
@@ -45,6 +46,17 @@ def charge_of(chain: ChainState, tier: Tier) -> int:
             fits=[{"epsilon": other.epsilon, "law": other.law} for other in fitting],
         ) from None
     return due
+
+
+def reserve_of(chain: ChainState, tier: Tier) -> int:
+    """Return the least that selling a tier must bring for the budget it uses, in minor units; 0 without a curve.
+
+    Beyond the budget there is no reserve: the filter refuses such a sale.
+    """
+    due = increment(tier.level_nano, chain.highest_nano)
+    if chain.reserve is None or due == 0 or chain.spent_nano + due > chain.budget_nano:
+        return 0
+    return ReserveCurve(*chain.reserve, chain.budget_nano).between(chain.spent_nano, chain.spent_nano + due)
 
 
 def charge(connection: Connection, chain: ChainState, tier: Tier, due: int) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from tiers.canonical import canonical_bytes
 
 __all__ = [
+    "CreditLeaf",
     "DatasetLeaf",
     "DrawLeaf",
     "EpochLeaf",
@@ -132,7 +133,17 @@ class WithdrawalLeaf(_Leaf, frozen=True, kw_only=True, tag="withdrawal"):
     reason: Text
 
 
-Leaf: TypeAlias = EpochLeaf | DatasetLeaf | SnapshotLeaf | PlanLeaf | DrawLeaf | SaleLeaf | WithdrawalLeaf
+class CreditLeaf(_Leaf, frozen=True, kw_only=True, tag="credit-note"):
+    """Money of an order given back; its answer stays sold, and its charge stays charged."""
+
+    note: Text
+    order: Text
+    amount_minor: Natural
+    currency: Text
+    reason: Text
+
+
+Leaf: TypeAlias = EpochLeaf | DatasetLeaf | SnapshotLeaf | PlanLeaf | DrawLeaf | SaleLeaf | WithdrawalLeaf | CreditLeaf
 
 _DECODER = msgspec.json.Decoder(Leaf)
 

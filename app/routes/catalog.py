@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from typing import Any
 
 from litestar import Request, get, post
@@ -22,11 +23,14 @@ from app.market import Market
 from app.queries.schema import DatasetSchema
 from app.routes.accounts import EVERYBODY
 from app.wire import DatasetRequest, DatasetView, ProductRequest, ProductView, WithdrawalRequest
+from pricing.limit import limit_of
+from pricing.scarcity import ReserveCurve
 from tiers.budget import NANO, parse_decimal
 
-__all__ = ["dataset", "product", "products", "publish", "register", "withdraw"]
+__all__ = ["dataset", "owned_dataset", "product", "products", "publish", "register", "withdraw"]
 
 _BUDGET_CEILING = 1_000
+_ARBITRAGE_SECONDS = 5.0
 
 
 @post("/v1/datasets", opt={"roles": (Role.OWNER,)}, status_code=201)
@@ -46,7 +50,12 @@ async def register(
         ordering=data.ordering,
         description=data.description,
     )
-    new = NewDataset(data.name, data.title, data.description, data.notice, int(budget), schema)
+    reserve = None
+    if data.reserve is not None:
+        reserve = (data.reserve.low_minor, data.reserve.high_minor)
+        ReserveCurve(*reserve, int(budget))  # refuses a range that is none
+    owners = data.owners or {}
+    new = NewDataset(data.name, data.title, data.description, data.notice, int(budget), schema, owners, reserve)
     snapshot = await asyncio.to_thread(
         prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text
     )
@@ -69,7 +78,7 @@ async def dataset(
 ) -> DatasetView:
     """Return a dataset of the caller's with its exact ledger."""
     return await market.database.read(
-        lambda connection: dataset_view(connection, _owned(connection, request.user, dataset))
+        lambda connection: dataset_view(connection, owned_dataset(connection, request.user, dataset))
     )
 
 
@@ -90,14 +99,15 @@ async def publish(
         prices_minor=tuple(tier.price_minor for tier in data.tiers),
     )
     at = time_text(market.clock())
-    owned = await market.database.read(lambda connection: _owned(connection, request.user, data.dataset))
+    owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, data.dataset))
     planned = await asyncio.to_thread(plan_product, owned, new)
 
     def work(connection: Connection) -> ProductView:
-        current = _owned(connection, request.user, data.dataset)
+        current = owned_dataset(connection, request.user, data.dataset)
         if current.snapshot != owned.snapshot:
             raise InvalidRequestError("dataset: expected the snapshot that was planned on, got a newer one")
-        return product_view(connection, store_product(connection, market.keyring, current, planned, at))
+        limit = limit_of(_ARBITRAGE_SECONDS, time.monotonic)
+        return product_view(connection, store_product(connection, market.keyring, current, planned, at, limit))
 
     return await market.database.write(work)
 
@@ -129,14 +139,15 @@ async def withdraw(
     at = time_text(market.clock())
 
     def work(connection: Connection) -> ProductView:
-        _owned(connection, request.user, product_view(connection, product).dataset)
+        owned_dataset(connection, request.user, product_view(connection, product).dataset)
         withdraw_product(connection, market.keyring, product, data.reason, at)
         return product_view(connection, product)
 
     return await market.database.write(work)
 
 
-def _owned(connection: Connection, caller: Caller, dataset: str) -> DatasetRow:
+def owned_dataset(connection: Connection, caller: Caller, dataset: str) -> DatasetRow:
+    """Return a dataset of the caller's; raises NotFoundError for another's as for none."""
     row = dataset_of(connection, dataset)
     if row.owner != caller.id:
         raise NotFoundError("dataset: expected an existing id, got another")
