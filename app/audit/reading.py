@@ -39,6 +39,8 @@ def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
                 case DatasetLeaf():
                     if leaf.budget_kind != "pure":
                         raise ValueError(f"budget kind: expected pure, got {leaf.budget_kind}")
+                    if leaf.budget_nano < 1:
+                        raise ValueError("budget: expected at least 10⁻⁹, got none")
                     if any(record.lineage == leaf.lineage for record in budgets):
                         raise ValueError("lineage: expected one budget a lineage, got a second")
                     budgets.append(BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano))
