@@ -6,6 +6,7 @@ __all__ = [
     "BudgetOrderError",
     "InvalidParameterError",
     "NoResidualError",
+    "SlackNotAllowedError",
     "TierError",
 ]
 
@@ -50,6 +51,14 @@ class BudgetExceededError(TierError):
 
 class AuditError(TierError, ValueError):
     """An audit was asked to prove nothing (no check, no chain), or its input has no audit reading."""
+
+
+class SlackNotAllowedError(TierError, ValueError):
+    """A residual is off by `tau` in total variation at most, and nobody has allowed that."""
+
+    def __init__(self, upper: str, lower: str, tau: float) -> None:
+        self.upper, self.lower, self.tau = upper, lower, tau
+        super().__init__(f"residual from {upper} to {lower}: expected allowed slack, got a slack of τ = {tau:.3g}")
 
 
 def _short(value: object, limit: int = 60) -> str:
