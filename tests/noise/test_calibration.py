@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError
@@ -25,7 +25,7 @@ GRID = F(2, 10**11)
 
 
 @given(st.fractions(F(1, 10**6), F(10**6)), st.fractions(F(1, 10**8), F(10**8)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_least_and_greatest_meet_the_limit_from_the_right_side(limit: Fraction, guess: Fraction) -> None:
     asked: list[Fraction] = []
 
@@ -48,16 +48,24 @@ def test_wishes_outside_the_range_are_named() -> None:
         greatest(lambda x: False, F(1), F(1, 10), F(10))
     assert least(lambda x: False, F(1), F(1, 10), F(10)) == F(1, 10)
     assert greatest(lambda x: True, F(1), F(1, 10), F(10)) == 10
-    assert least_integer(lambda h: h >= 12345) == 12345
+    for guess in (0, 1, 12344, 12345, 12346, 10**9):
+        assert least_integer(lambda h: h >= 12345, guess) == 12345
+        assert least_integer(lambda h: True, guess) == 0
 
 
-@pytest.mark.parametrize("epsilon", [F(1, 10**6), F(1, 100), F(3, 2), F(100)])
+@pytest.mark.parametrize("epsilon", [F(1, 10**6), F(1, 100), F(3, 2), F(30)])
 @pytest.mark.parametrize("delta", [F(1, 10**3), F(1, 10**9)])
 def test_skellam_calibrates_from_tiny_to_huge_epsilon(epsilon: Fraction, delta: Fraction) -> None:
     law = Skellam.at(epsilon, delta, ONE)
     assert Fraction(law.delta(epsilon, ONE)) <= delta
     assert Fraction(Skellam(law.rate * (1 - GRID)).delta(epsilon, ONE)) > delta
     assert law.epsilon_at(delta, ONE) <= float(epsilon) * (1 + 1e-12)
+
+
+def test_skellam_at_a_loss_that_no_rate_in_range_reaches_is_the_least_rate() -> None:
+    law = Skellam.at(F(100), F(1, 10**9), ONE)
+    assert law.rate == F(1, 10**30)
+    assert law.delta(F(100), ONE) < 1e-9
 
 
 def test_lattice_gaussian_needs_no_more_noise_than_its_lattice_explains() -> None:
@@ -115,9 +123,9 @@ def test_error_bars_as_wished_are_kept(family: str, half_width: int, confidence:
 
 def test_wide_error_bars_calibrate_too() -> None:
     for half_width in (10**6, 10**12):
-        assert Skellam.for_half_width(half_width, F(95, 100)).half_width(F(95, 100)) == half_width
-        assert LatticeGaussian.for_half_width(half_width, F(95, 100)).half_width(F(95, 100)) == half_width
-        assert TwoSidedGeometric.for_half_width(half_width, F(95, 100)).half_width(F(95, 100)) == half_width
+        for family in (Skellam, LatticeGaussian, TwoSidedGeometric):
+            reached = family.for_half_width(half_width, F(95, 100)).half_width(F(95, 100))
+            assert half_width * (1 - GRID) <= reached <= half_width
     assert Gaussian.for_half_width(F(2), F(95, 100)).half_width(F(95, 100)) <= 2
     assert Laplace.for_half_width(F(2), F(95, 100)).half_width(F(95, 100)) <= 2
 

@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError
-from tiers.guarantee import ApproxDP, LocalDP, MetricLDP, PureDP, ZCDP, hockey_stick
+from tiers.guarantee import ZCDP, ApproxDP, LocalDP, MetricLDP, PureDP, hockey_stick
 from tiers.noise.composition import LossLaw, maximal_changes
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.gaussian import Gaussian
@@ -42,7 +42,7 @@ def largest_loss(law: NoiseLaw, shift: int, reach: int = 400) -> float:
 
 
 @given(st.fractions(F(1, 10), F(4)), st.integers(1, 5), st.fractions(F(0), F(3)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_guarantee_two_sided_geometric_delta_is_exact(rate: Fraction, shift: int, epsilon: Fraction) -> None:
     law = TwoSidedGeometric(rate.limit_denominator(100))
     epsilon = epsilon.limit_denominator(100)
@@ -103,7 +103,10 @@ def test_multi_scale_shares_its_budget_among_the_bins() -> None:
         law.delta(F(1), counts)
 
 
-@pytest.mark.parametrize(("epsilon", "scales", "variance"), [(4, 2, "0.19005457459517774813"), (4, 5, "2.0906003205469552295"), (1, 2, "9.2067359420779231895")])
+@pytest.mark.parametrize(
+    ("epsilon", "scales", "variance"),
+    [(4, 2, "0.19005457459517774813"), (4, 5, "2.0906003205469552295"), (1, 2, "9.2067359420779231895")],
+)
 def test_multi_scale_variance_is_the_reference(epsilon: int, scales: int, variance: str) -> None:
     ours = MultiScaleDiscreteLaplace.at(F(epsilon), ChangeSet.scalar(scales)).variance()
     assert abs(ours / float(variance) - 1) < 1e-14
@@ -162,7 +165,7 @@ def test_guarantee_laplace_delta_is_the_integral() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_worst_vectors_are_found_by_enumeration(bins: int, step: int, data: st.DataObject) -> None:
     total = data.draw(st.integers(step, bins * step))
     changes, scale = ChangeSet(bins, step, total), data.draw(st.integers(1, 6))
@@ -189,6 +192,9 @@ def test_hockey_stick_takes_the_worse_direction() -> None:
         one = sum(max(p[i] - gamma * p[i - 1], 0) for i in range(1, 5))
         other = sum(max(p[i] - gamma * p[i + 1], 0) for i in range(4))
         assert abs(hockey_stick(table, 1, epsilon) - max(one, other)) < 1e-12
+    skewed = LatticeTable.of({0: F(7, 10), 1: F(1, 10), 2: F(2, 10)})
+    for shift in (1, -1):
+        assert abs(hockey_stick(skewed, shift, F(1)) - 0.7) < 1e-12
     for shift, epsilon in ((0, F(1)), (True, F(1)), (1, F(-1)), (1, 0.5)):
         with pytest.raises(InvalidParameterError):
             hockey_stick(table, shift, epsilon)  # type: ignore[arg-type]
@@ -216,7 +222,18 @@ def test_a_loss_that_may_be_infinite_has_no_epsilon() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [-1, F(-1), 0.5, float("nan"), float("inf"), None, "1"])
-@pytest.mark.parametrize("law", [TwoSidedGeometric(F(1)), MultiScaleDiscreteLaplace(2, F(1)), Staircase(2, 1, F(1)), DiscreteGaussian(F(1)), Laplace(F(1)), Gaussian(F(1))], ids=lambda law: law.family)
+@pytest.mark.parametrize(
+    "law",
+    [
+        TwoSidedGeometric(F(1)),
+        MultiScaleDiscreteLaplace(2, F(1)),
+        Staircase(2, 1, F(1)),
+        DiscreteGaussian(F(1)),
+        Laplace(F(1)),
+        Gaussian(F(1)),
+    ],
+    ids=lambda law: law.family,
+)
 def test_bad_losses_are_named(law: NoiseLaw, epsilon: object) -> None:
     with pytest.raises(InvalidParameterError):
         law.delta(epsilon, ONE)  # type: ignore[arg-type]

@@ -8,16 +8,19 @@ import pytest
 from mpmath import mp, mpf
 
 from tiers.errors import InvalidParameterError
+from tiers.guarantee import ApproxDP, PureDP
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.gaussian import Gaussian
 from tiers.noise.laplace import Laplace
 from tiers.noise.lattice_gaussian import LatticeGaussian
-from tiers.noise.law import FAMILIES, NoiseLaw
+from tiers.noise.law import FAMILIES, NoiseLaw, guarantee_of, law_from
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.skellam import Skellam
 from tiers.noise.staircase import Staircase
+from tiers.noise.table import LatticeTable
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.real import exact, precision
+from tiers.sensitivity import ChangeSet
 
 F = Fraction
 LAWS: list[tuple[NoiseLaw, int]] = [
@@ -178,3 +181,49 @@ def test_error_bar_of_a_tiny_rate_is_the_least() -> None:
         for width, covers in ((h, True), (h - 1, False)):
             outside = 2 * law.log_tail_ball(width + 1, 256).exp()
             assert bool(outside <= exact(F(5, 100))) is covers
+
+
+@pytest.mark.parametrize("law", [law for law, _ in LAWS] + [LatticeGaussian(F(2049, 2))], ids=lambda law: law.family)
+def test_laws_are_read_back_from_their_identity(law: NoiseLaw) -> None:
+    assert law_from(law.family, law.parameters()) == law
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters"),
+    [
+        ("tsg", {}),
+        ("tsg", {"rate": "0"}),
+        ("tsg", {"rate": "1.0"}),
+        ("tsg", {"rate": "1", "scales": "2"}),
+        ("tsg", {"rate": "1/0"}),
+        ("tsg", {"rate": "nan"}),
+        ("laplace", {"scale": "1"}),
+        ("msdlap", {"rate": "1", "scales": "02"}),
+        ("msdlap", {"rate": "1", "scales": "2.0"}),
+        ("nothing", {"rate": "1"}),
+    ],
+)
+def test_identities_that_no_law_wrote_are_refused(family: str, parameters: dict[str, str]) -> None:
+    with pytest.raises(InvalidParameterError):
+        law_from(family, parameters)
+
+
+def test_guarantees_of_laws_are_pure_where_they_can_be() -> None:
+    three = ChangeSet.scalar(3)
+    assert guarantee_of(TwoSidedGeometric(F(1, 3)), three) == PureDP(F(1))
+    assert guarantee_of(MultiScaleDiscreteLaplace(3, F(2)), three) == PureDP(F(2))
+    found = guarantee_of(Skellam(F(100)), three, F(1, 10**6))
+    assert isinstance(found, ApproxDP)
+    assert Skellam(F(100)).delta(found.epsilon, three) <= 1e-6
+    for law in (Skellam(F(1)), LatticeGaussian(F(2000)), DiscreteGaussian(F(1)), Gaussian(F(1))):
+        with pytest.raises(InvalidParameterError, match="ε-DP"):
+            guarantee_of(law, three)
+
+
+def test_a_law_given_by_balls_becomes_a_table_with_its_errors() -> None:
+    law = TwoSidedGeometric(F(1))
+    table = LatticeTable.from_reals(lambda k: lambda: law.log_pmf_ball(k, 0).exp(), -100, 100, F(1, 10**40))
+    for k in (-20, 0, 7):
+        assert math.isclose(table.pmf(k), law.pmf(k), rel_tol=1e-12)
+    with pytest.raises(InvalidParameterError):
+        LatticeTable.from_reals(lambda k: lambda: law.log_pmf_ball(k, 0).exp(), -3, 3, F(1, 10**40))

@@ -106,8 +106,9 @@ class Gaussian:
             with precision(bits):
                 mu, loss = exact(2 * self.rho(change_set)).sqrt(), exact(epsilon)
                 ball = _above(loss / mu - mu / 2) - loss.exp() * _above(loss / mu + mu / 2)
+                above = math.nextafter(float(ball.abs_upper()), math.inf)
             if ball.rel_accuracy_bits() >= 50 or bits >= 1 << 13:
-                return min(1.0, math.nextafter(float(ball.abs_upper()), math.inf))
+                return min(1.0, above)
             bits *= 2
 
     def epsilon_at(self, delta: Fraction, change_set: ChangeSet) -> float:

@@ -149,7 +149,7 @@ class MultiScaleDiscreteLaplace:
 
     def log_tail_ball(self, k: int, bits: int) -> arb:
         """Return log P(X ≥ k), k ≥ 1, as a ball of at least 60 bits."""
-        return self._settle(lambda: self.tail_ball(k)).log()
+        return self._settle(lambda: self.tail_ball(k), max(64, bits)).log()
 
     def variance(self) -> float:
         """Return Var X = Σξ²·2p/(1−p)², in squared steps."""
@@ -170,12 +170,16 @@ class MultiScaleDiscreteLaplace:
     def covers(self, half_width: int, confidence: Fraction) -> bool:
         """Return whether certainly P(|X| ≤ h) ≥ confidence."""
         outside = self._settle(lambda: 2 * self.tail_ball(half_width + 1))
-        return bool(outside <= exact(1 - confidence))
+        with precision(256):
+            return bool(outside <= exact(1 - confidence))
 
     def table(self, bits: int) -> LatticeTable:
         """Return the certified table of the law in units of 2^−bits; refused where it would be too wide."""
         spare = bits + 8 + 3 * self.scales
         reach = math.ceil(spare * Fraction(7, 10) * self.scales / self.rate) + self.scales**2
+        with precision(256):
+            while not self.log_tail_ball(reach + 1, 64) <= -exact(bits):
+                reach += reach // 8 + 1
         return LatticeTable.from_tails(BallTails(self._log_mass, self.log_tail_ball, bits, reach))
 
     def poles(self) -> tuple[tuple[acb, acb], ...]:

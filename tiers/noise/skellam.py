@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 from typing import ClassVar, Never
 
 from flint import arb
@@ -143,7 +144,8 @@ class Skellam:
             28
         """
         check_confidence(confidence)
-        return least_integer(lambda h: self.covers(h, confidence))
+        guess = math.isqrt(math.floor(2 * self.rate)) * min(8.0, max(0.1, _normal_quantile(confidence)))
+        return least_integer(lambda h: self.covers(h, confidence), math.floor(guess))
 
     def epsilon(self, change_set: ChangeSet) -> Never:
         """Refuse: no Skellam law is ε-DP with δ = 0. Ask `epsilon_at` for the ε at a δ.
@@ -213,6 +215,10 @@ def _tails(rate: Fraction, bits: int) -> Tails:
         return TableTails(skellam_table(rate, bits))
     law = Skellam(rate)
     return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, bits // 2, law.variance())
+
+
+def _normal_quantile(confidence: Fraction) -> float:
+    return NormalDist().inv_cdf(min(1 - 1e-15, (1 + float(confidence)) / 2))
 
 
 def _guess(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> Fraction:

@@ -1,10 +1,15 @@
 """A lattice law as certified fixed-point numbers: what the frameworks read when there is no closed form."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from flint import arb
+
 from tiers.errors import InvalidParameterError
+from tiers.real import Real, precision
 
 __all__ = ["LatticeTable"]
 
@@ -67,6 +72,27 @@ class LatticeTable:
         return cls(first, tuple((p.numerator << bits) // p.denominator for p in listed), bits, error=1)
 
     @classmethod
+    def from_reals(
+        cls, probability: Callable[[int], Real], first: int, last: int, outside: Fraction, bits: int = 128
+    ) -> "LatticeTable":
+        """Return the table of any law given by ball-valued probabilities and a certified bound on all the others.
+
+        Args:       probability: k to P(X = k) as a real number. first, last: the integers listed.
+                    outside: at least the probability of all integers not listed.
+        Raises:     InvalidParameterError: a range too wide, or probabilities that do not fit `outside`.
+        Example:
+            >>> from tiers.real import exact
+            >>> def halves(k: int):
+            ...     return lambda: exact(Fraction(1, 2 ** (k + 1)))
+            >>> LatticeTable.from_reals(halves, 0, 40, Fraction(1, 2**41)).pmf(3)
+            0.0625
+        """
+        if not 0 <= last - first < _WIDTH_LIMIT:
+            raise InvalidParameterError("range", f"from 1 to {_WIDTH_LIMIT} integers", last - first + 1)
+        masses = tuple(_units(probability(k), bits) for k in range(first, last + 1))
+        return cls(first, masses, bits, error=1, outside=math.ceil(outside * (1 << bits)))
+
+    @classmethod
     def from_tails(cls, tails: _Masses) -> "LatticeTable":
         """Return the table of a symmetric law from its masses; refused where it would hold 2¹⁹ entries or more."""
         if 2 * tails.reach >= _WIDTH_LIMIT:
@@ -94,3 +120,14 @@ class LatticeTable:
         mean = Fraction(sum(place * mass for place, mass in enumerate(self.masses)), total)
         second = Fraction(sum(place * place * mass for place, mass in enumerate(self.masses)), total)
         return float(second - mean**2)
+
+
+def _units(probability: Real, bits: int) -> int:
+    working = bits + 64
+    while working < 1 << 16:
+        with precision(working):
+            ball = probability() * arb(2) ** bits
+            if ball.rad() < 0.25:
+                return max(0, int((ball.mid() + arb(0.5)).floor().unique_fmpz()))
+        working *= 2
+    raise InvalidParameterError("probability", "one that ball arithmetic can place", f"none at 2^-{bits}")
