@@ -40,7 +40,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Raw: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 COUNT_LIMIT = 2**62
 _CELL_BITS = 16
-_CHUNK = 1 << 17
+_CHUNK = 1 << 18
 _TWO_WORDS_FROM = 1 / 1024  # the share of undecided cells from which a second word is cheaper than a tail
 _COMMON_FROM = 0.9  # the share of cells that draw 0 from which touching only the others is cheaper
 _SHORT = 64  # up to this length numpy's calls cost more than the draws
@@ -104,11 +104,9 @@ class CellSampler:
         return tuple(self.perturb(words, out, out).tolist())
 
     def _draw_short(self, words: CellWords, length: int) -> tuple[int, ...]:
-        buffer = bytearray(2 * self.words * length + 64)
-        words.read_into(0, 2 * self.words * length, buffer)
-        raw = _UNPACK[self.words][length](buffer)
+        raw = _UNPACK[self.words][length](words.read(2 * self.words * length))
         shift, table = self.shift, self.table.data
-        drawn = [table[word >> shift] for word in raw]
+        drawn = [table[word >> shift] for word in raw] if shift else [table[word] for word in raw]
         if UNDECIDED in drawn:
             for element, word in enumerate(raw):
                 if drawn[element] == UNDECIDED:
@@ -146,7 +144,9 @@ class CellSampler:
         space = workspace(len(raw), 2 * self.words)
         drawn = self.look_up(raw, space.index[: len(raw)], space.small[: len(raw)])
         places = (drawn == UNDECIDED).nonzero()[0]
-        np.add(counts, drawn, out=out)
+        noise = space.index[: len(raw)]
+        np.copyto(noise, drawn)  # widened first: adding mixed widths costs twice as much
+        np.add(counts, noise, out=out)
         if len(places):
             out[places] += self.resolve(raw[places], places, words, start) - UNDECIDED
 

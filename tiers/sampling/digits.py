@@ -59,6 +59,8 @@ class DigitSampler:
 
     def draw(self, words: Words, length: int) -> tuple[int, ...]:
         """Return `length` independent draws; element j depends on its own words only."""
+        if length == 1 and isinstance(words, KeyedWords):
+            return (self.draw_one(words, 0),)
         if not isinstance(words, KeyedWords):
             return tuple(self.draw_by_words(words, element) for element in range(length))
         if length >= _VECTOR_FROM and len(self.weights):

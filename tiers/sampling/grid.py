@@ -48,6 +48,9 @@ class _Every:
     def bits(self) -> int:
         return self.words.bits
 
+    def read(self, count: int) -> bytes:
+        return self.words.read(count)
+
     def read_into(self, start: int, count: int, buffer: bytearray) -> None:
         self.words.read_into(start, count, buffer)
 
@@ -147,7 +150,9 @@ def _block(rate: Fraction, bits: int, block_bits: int) -> CellSampler:
     size = 1 << block_bits
 
     def cdf(k: int) -> Real:
-        reach = min(max(k + 1, 0), size)
+        reach = k + 1
+        if not 0 < reach < size:  # exactly 0 or 1: no ball could tell
+            return lambda: arb(int(reach > 0))
         return lambda: (1 - (-exact(rate * reach)).exp()) / (1 - (-exact(rate * size)).exp())
 
     return cells_of(0, [_floor(cdf(k), 2 * bits) for k in range(size - 1)], cdf, bits=bits, words=2, finer=0)

@@ -4,7 +4,7 @@ The envelope is flat within w of a centre near the mode and geometric beyond, wh
 the line through the centre and centre ± w. Heights are compared in balls, with as many bits as they need.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -49,13 +49,17 @@ class LogConcaveSampler:
         tail, bits = words.tail(element), words.bits
         place, height = words.group(element, 2)
         while True:
-            away = self._propose(LazyUniform(place, bits, tail, bits))
-            if LazyUniform(height, bits, tail, bits).below(self._share(away)):
-                return self.centre + away
+            value = self.trial(place, height, tail, bits)
+            if value is not None:
+                return value
             place, height = next(tail), next(tail)
 
-    def _propose(self, uniform: LazyUniform) -> int:
-        return locate(lambda k: uniform.below(self._envelope_cdf(k)), 0, self.width)
+    def trial(self, place: int, height: int, tail: Iterator[int], bits: int) -> int | None:
+        """Return the proposal of two words, None where its height lies above the law."""
+        uniform = LazyUniform(place, bits, tail, bits)
+        away = locate(lambda k: uniform.below(self._envelope_cdf(k)), 0, self.width)
+        accepted = LazyUniform(height, bits, tail, bits).below(self._share(away))
+        return self.centre + away if accepted else None
 
     def _envelope_cdf(self, away: int) -> Real:
         """Return the envelope's share at or below centre + `away`."""

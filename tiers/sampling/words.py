@@ -51,6 +51,10 @@ class CellWords(Protocol):
         """Return the width of a refinement word."""
         ...
 
+    def read(self, count: int) -> bytes:
+        """Return the first `count` bytes of stream 0."""
+        ...
+
     def read_into(self, start: int, count: int, buffer: bytearray) -> None:
         """Put bytes `start` to `start + count` of stream 0 at the front of `buffer` (whole blocks, 2²¹ at most)."""
         ...
@@ -98,6 +102,10 @@ class KeyedWords:
     def stream_zero(self, count: int) -> bytes:
         """Return the first `count` words of stream 0 as bytes: all groups of a vector at once."""
         return self._bytes(0, 0, count * 8)
+
+    def read(self, count: int) -> bytes:
+        """Return the first `count` bytes of stream 0."""
+        return self._bytes(0, 0, count)
 
     def read_into(self, start: int, count: int, buffer: bytearray) -> None:
         """Put bytes `start` to `start + count` of stream 0 at the front of `buffer`, without allocating.
