@@ -23,7 +23,7 @@ from tiers.errors import InvalidParameterError
 from tiers.real import Real, exact
 from tiers.sampling.inversion import LazyUniform, locate
 
-__all__ = ["Fields", "PoissonSlabs", "log_pmf", "poisson_slabs"]
+__all__ = ["Fields", "PoissonSlabs", "log_pmf", "poisson_slabs", "scratch"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[np.int64]
