@@ -9,8 +9,10 @@ import pytest
 
 from tests.sampling.tree import Script, assert_law, law_of, pmf_of
 from tiers.errors import InvalidParameterError
+from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.real import floor_scaled
+from tiers.sampling import survival
 from tiers.sampling.cells import UNDECIDED, CellSampler, cell_sampler, cells_of
 from tiers.sampling.inversion import InversionSampler
 from tiers.sampling.survival import SymmetricLaw, skellam_law, tsg_law, zero_inflated_law
@@ -68,12 +70,38 @@ def test_the_table_of_the_product_is_the_certified_one_cell_by_cell(name: str) -
                 assert floor_scaled(law.cdf(value - 1), bits) < cell < floor_scaled(law.cdf(value), bits)
 
 
+@pytest.mark.parametrize(
+    ("law", "noise"),
+    [
+        (tsg_law(ONE), ONE),
+        (
+            zero_inflated_law(TwoSidedGeometric(Fraction(2)).residual_to(ONE)),
+            TwoSidedGeometric(Fraction(2)).residual_to(ONE),
+        ),
+        (skellam_law(Fraction(5)), Skellam(Fraction(5))),
+    ],
+    ids=["tsg", "residual", "skellam"],
+)
+def test_the_survival_function_is_that_of_the_law(law: SymmetricLaw, noise: TwoSidedGeometric | Skellam) -> None:
+    for k in range(-12, 13):
+        assert pmf_of(law.cdf)(k) == pytest.approx(noise.pmf(k), rel=1e-12)
+
+
 def test_the_kept_thresholds_are_the_certified_ones() -> None:
     for law in (tsg_law(TwoSidedGeometric(Fraction(1, 100))), skellam_law(Fraction(10**4))):
         tails = law.floors(32)
         assert tails[-1] == 0 < tails[-2]
         for m in {1, 2, 3, 100, len(tails) // 2, len(tails) - 1, len(tails)}:
             assert tails[m - 1] == floor_scaled(law.survival(m), 32)
+
+
+@pytest.mark.parametrize("guard", [0, 1, 3, 8])
+def test_thresholds_are_certified_however_few_guard_bits_there_are(guard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few guard bits the lower and upper bounds part often: balls must then decide, and do."""
+    monkeypatch.setattr(survival, "_GUARD", guard)
+    for law in (tsg_law(TwoSidedGeometric(Fraction(1, 30))), LAWS["residual"]()):
+        for m, floor in enumerate(law.floors(20), start=1):
+            assert floor == floor_scaled(law.survival(m), 20)
 
 
 def test_skellam_survivals_agree_with_bessel_functions() -> None:
@@ -91,12 +119,12 @@ def test_skellam_survivals_agree_with_bessel_functions() -> None:
 @pytest.mark.parametrize("words", [1, 2])
 def test_an_element_owns_its_words_whatever_the_length_or_the_path(name: str, words: int) -> None:
     sampler, key = cell_sampler(LAWS[name](), words=words), hashlib.sha256(name.encode()).digest()
-    whole = sampler.draw(KeyedWords(key), 200_000)
+    whole = sampler.draw(KeyedWords(key), 300_000)
     for length in (1, 15, 64, 65, 1000, 131_072, 131_073, 140_000):
         assert sampler.draw(KeyedWords(key), length) == whole[:length]
     by_inversion = InversionSampler(LAWS[name]().cdf)
-    raw = KeyedWords(key).stream_zero(words * 50)
-    for element in range(200):
+    raw = KeyedWords(key).read(2 * words * 300_000)
+    for element in [*range(150), *range(131_070, 131_075), *range(262_142, 262_147), 299_999]:
         first = int.from_bytes(raw[2 * words * element : 2 * words * (element + 1)], "little")
 
         class Known:  # the same uniform real, read by the definition

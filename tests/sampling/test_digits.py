@@ -67,6 +67,15 @@ def test_one_subtraction_gives_what_the_words_give_one_by_one(rate: str) -> None
         assert sampler.draw(words, 3) == slow[:3]
 
 
+def test_a_further_digit_goes_to_the_words() -> None:
+    """With few digits, 2^J is often exceeded: the short paths must see it and leave it to the definition."""
+    for law in (ONE, RESIDUAL):
+        sampler, words = digit_sampler(law, digits=1), KeyedWords(bytes(32))
+        slow = tuple(sampler.draw_by_words(words, element) for element in range(500))
+        assert max(slow) > 2
+        assert tuple(sampler.draw_one(words, element) for element in range(500)) == slow == sampler.draw(words, 500)
+
+
 def test_a_tied_half_goes_to_the_words() -> None:
     sampler = digit_sampler(RESIDUAL)
 

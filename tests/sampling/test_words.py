@@ -2,7 +2,9 @@
 
 import os
 import struct
+import sys
 import threading
+import warnings
 from itertools import islice
 
 import pytest
@@ -55,12 +57,22 @@ def test_a_request_larger_than_the_blank_source_is_refused_not_cut_short() -> No
 
 
 def test_threads_that_share_the_words_of_a_key_read_what_one_would() -> None:
+    """The position and what is read there are one step: here another thread may come between any two."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-7)
+    try:
+        _read_in_threads()
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _read_in_threads() -> None:
     words = KeyedWords(KEY)
     alone = [(tuple(words.group(j, 9)), tuple(islice(words.tail(j), 9))) for j in range(200)]
     wrong: list[int] = []
 
     def read() -> None:
-        for j in range(200):
+        for j in [*range(200)] * 8:
             if (tuple(words.group(j, 9)), tuple(islice(words.tail(j), 9))) != alone[j]:
                 wrong.append(j)
 
@@ -76,7 +88,9 @@ def test_a_forked_worker_reads_the_same_words_and_other_keys_others() -> None:
     words = KeyedWords(KEY)
     words.group(0, 2)
     read_end, write_end = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():  # from 3.12 on, forking beside numpy's own threads warns
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         os.write(write_end, words.group_bytes(1, 8))
         os._exit(0)

@@ -190,12 +190,16 @@ class CellSampler:
         return outcomes
 
     def _by_tails(self, cells: list[int], elements: list[int], words: CellWords) -> Integers:
-        width = words.bits
-        outcomes = []
+        width, floors, outcomes = words.bits, self.floors, []
+        excess = width - self.bits
         for cell, element, word in zip(cells, elements, words.first_of_tails(elements), strict=True):
-            tail = words.tail(element)
             prefix = (cell << width) | word
-            outcomes.append(self._exactly(prefix, self.bits + width, islice(tail, 1, None), width))
+            place = bisect_left(floors, prefix >> excess) if excess >= 0 else len(floors)
+            if place < len(floors) and floors[place] != prefix >> excess:
+                outcomes.append(self.first + place)
+            else:
+                tail = islice(words.tail(element), 1, None)
+                outcomes.append(self._exactly(prefix, self.bits + width, tail, width))
         return np.array(outcomes, np.int64)
 
     def _exactly(self, prefix: int, bits: int, tail: Iterator[int], width: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiers.sampling.cells import Integers, check_arrays, check_counts, trust, workspace
-from tiers.sampling.slabs import PoissonSlabs, poisson_slabs
+from tiers.sampling.slabs import PoissonSlabs, poisson_slabs, scratch
 from tiers.sampling.words import CellWords, Words
 
 __all__ = ["SkellamSlabs", "skellam_slabs"]
@@ -75,8 +75,10 @@ class SkellamSlabs:
 
     def _chunk(self, raw: npt.NDArray[np.uint64], words: CellWords, start: int) -> Integers:
         length = len(raw)
-        trial, lost, unsure = self.poisson.trials(np.concatenate([raw[:, 0], raw[:, 1]]))
-        drawn = trial[:length] - trial[length:]
+        both = scratch(2 * length).words[: 2 * length]
+        both[:length], both[length:] = raw[:, 0], raw[:, 1]
+        trial, lost, unsure = self.poisson.trials(both)
+        drawn = (trial[:length] - trial[length:]).astype(np.int64)
         owner = np.where(lost < length, lost, lost - length)
         missed = np.where(lost < length, -trial[lost], trial[lost])
         spare, refused, unsure_spare = self.poisson.trials(raw[owner, 2])

@@ -27,11 +27,13 @@ __all__ = ["Fields", "PoissonSlabs", "log_pmf", "poisson_slabs", "scratch"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[np.int64]
+Offsets: TypeAlias = npt.NDArray[np.int32]
 _Number = TypeVar("_Number", float, npt.NDArray[np.float64])
 _SLACK = 2.0**-30
 _RATE_FROM, _RATE_TO = 2**14, 2**52
 _REACH = 4.8  # standard deviations covered by slabs; one cell of 2¹⁸ covers each tail beyond
 _MARGIN = 2.0**-20
+_HIGHEST = 2**15 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ _PRODUCT = Fields()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoissonSlabs:
-    """Proposals and acceptance for Poisson(λ); `slab_of` names each cell's slab, then the lower and the upper tail.
+    """Proposals and acceptance for Poisson(λ); `packed` has each cell's slab (then both
+    tails) in its lower 16 bits, and above them the height that is surely accepted, in units of 2^`coarse`.
 
     Law:        P(accepted trial = x) = e^(−λ)·λ^x/x!.
     Guarantee:  exact: a height is decided by certified bounds, by a float further than 2⁻³⁰ from the mass (its error is
@@ -66,43 +69,45 @@ class PoissonSlabs:
     low: int
     count: int
     loss: Fraction
-    slab_of: npt.NDArray[np.int16]
+    packed: Offsets
+    coarse: int
     owned: tuple[int, ...]
-    sure: npt.NDArray[np.int64]
     scale: npt.NDArray[np.float64]
     decays: tuple[Fraction, Fraction]
     slabs: memoryview
     sures: list[int]
     scales: list[float]
 
-    def trials(self, words: Words) -> tuple[Integers, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Return the proposal of each word, the places that are rejected, and those that floats cannot decide.
+    def trials(self, words: Words) -> tuple[Offsets, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Return each word's proposal less `low`, the places that are rejected, and those that floats cannot decide.
 
         The proposals lie in this thread's scratch room: they hold until its next call.
         """
-        cut = self.fields
-        size = len(words)
-        cell, slab, proposal, height, ceilings = (room[:size] for room in scratch(size))
-        np.bitwise_and(words, np.uint64((1 << cut.cell) - 1), out=cell.view(np.uint64))
-        np.copyto(slab, self.slab_of.take(cell, mode="clip"))
-        np.right_shift(words, np.uint64(cut.cell), out=proposal.view(np.uint64))
-        proposal &= (1 << self.shift) - 1
-        np.left_shift(slab, self.shift, out=cell)
-        proposal += cell
-        proposal += self.low
-        np.right_shift(words, np.uint64(cut.cell + cut.place), out=height.view(np.uint64))
-        self.sure.take(slab, mode="clip", out=ceilings)
-        high = (height >= ceilings).nonzero()[0]
-        slab, level = slab[high], height[high].astype(np.float64)
-        value, rest = _all_but_log(self.mean, (proposal[high] - int(self.mean.whole)).astype(np.float64))
+        cut, size = self.fields, len(words)
+        room = scratch(size)
+        cell, offset, level, packed = room.cell[:size], room.offset[:size], room.level[:size], room.packed[:size]
+        np.bitwise_and(words, np.uint64((1 << cut.cell) - 1), out=cell, casting="unsafe")
+        self.packed.take(cell, mode="clip", out=packed)
+        np.right_shift(words, np.uint64(cut.cell), out=offset, casting="unsafe")
+        offset &= (1 << self.shift) - 1
+        np.right_shift(words, np.uint64(cut.cell + cut.place + self.coarse), out=level, casting="unsafe")
+        level -= packed >> 16  # negative where the height lies below the least mass of the slab
+        packed &= 0xFFFF
+        high = (level >= 0).nonzero()[0]
+        slab = packed[high]
+        packed <<= self.shift
+        offset += packed
+        value, rest = _all_but_log(self.mean, offset[high].astype(np.float64) + (self.low - self.mean.whole))
         ceiling = np.exp(rest - 0.5 * np.log(value)) * self.scale.take(slab)
-        rejected = level >= ceiling * (1 + _SLACK)
-        unsure = level + 1 > ceiling * (1 - _SLACK)
+        height = (words[high] >> np.uint64(cut.cell + cut.place)).astype(np.float64)
+        rejected = height >= ceiling * (1 + _SLACK)
+        unsure = height + 1 > ceiling * (1 - _SLACK)
         unsure &= ~rejected
         tails = slab >= self.count
         rejected &= ~tails
         unsure |= tails
-        return proposal, high[rejected], high[unsure]
+        proposals: Offsets = offset
+        return proposals, high[rejected], high[unsure]
 
     def decide(self, word: int, tail: Iterator[int], width: int) -> int | None:
         """Return the outcome of one trial, None if it is rejected; balls where floats cannot tell."""
@@ -123,10 +128,15 @@ class PoissonSlabs:
             return value if height.below(self._share(value, slab)) else None
         side = slab - self.count
         decay = self.decays[side]
-        uniform = LazyUniform(next(tail), width, tail, width)
-        beyond = locate(lambda j: j >= 0 and uniform.below(lambda: 1 - (-exact(decay * (j + 1))).exp()), 0)
+        beyond = self._beyond(decay, next(tail), tail, width)
         value = self.low - 1 - beyond if side == 0 else self.low + (self.count << self.shift) + beyond
         return value if value >= 0 and height.below(self._tail_share(value, decay, beyond)) else None
+
+    def _beyond(self, decay: Fraction, word: int, tail: Iterator[int], width: int) -> int:
+        """Return a geometric draw, by inversion around the guess that floats make."""
+        uniform = LazyUniform(word, width, tail, width)
+        guess = int((width * math.log(2) - math.log((1 << width) - word)) / float(decay))
+        return locate(lambda j: j >= 0 and uniform.below(lambda: 1 - (-exact(decay * (j + 1))).exp()), guess)
 
     def restart(self, tail: Iterator[int], width: int) -> int:
         """Return the first accepted trial of an element's further words."""
@@ -156,11 +166,22 @@ class PoissonSlabs:
 _ROOM = threading.local()
 
 
-def scratch(size: int) -> list[Integers]:
-    """Return five vectors of this thread, at least so long: fresh memory costs more than the trials in it."""
-    kept: list[Integers] | None = getattr(_ROOM, "rows", None)
-    if kept is None or len(kept[0]) < size:
-        kept = _ROOM.rows = [np.empty(size, np.int64) for _ in range(5)]
+class _Scratch:
+    """Room for the trials of one thread: fresh memory costs more than the trials in it."""
+
+    __slots__ = ("cell", "level", "offset", "packed", "words")
+
+    def __init__(self, size: int) -> None:
+        self.words = np.empty(size, np.uint64)
+        self.cell = np.empty(size, np.int64)
+        self.offset, self.level, self.packed = (np.empty(size, np.int32) for _ in range(3))
+
+
+def scratch(size: int) -> _Scratch:
+    """Return this thread's room, at least so long."""
+    kept: _Scratch | None = getattr(_ROOM, "rows", None)
+    if kept is None or len(kept.cell) < size:
+        kept = _ROOM.rows = _Scratch(size)
     return kept
 
 
@@ -240,7 +261,8 @@ def poisson_slabs(rate: Fraction, fields: Fields = _PRODUCT) -> PoissonSlabs:
         mass = math.exp(float(log_pmf(rate, np.array([edge - mode]))[0])) if edge >= 0 else 0.0
         assert mass * (1 + _MARGIN) <= float(loss) / cells * -math.expm1(-float(decay)), "a tail above its cell"
     scale = (cells << shift) / (float(loss) * owned) * 2.0**fields.height
-    slab_of = np.repeat(np.arange(count + 2), [*owned.tolist(), 1, 1]).astype(np.int16)
+    slab_of = np.repeat(np.arange(count + 2), [*owned.tolist(), 1, 1])
+    coarse = max(0, fields.height - 15)
     sure = np.append(np.floor(least * scale * (1 - _MARGIN)), [0, 0]).astype(np.int64)
     return PoissonSlabs(
         rate=rate,
@@ -250,12 +272,12 @@ def poisson_slabs(rate: Fraction, fields: Fields = _PRODUCT) -> PoissonSlabs:
         low=low,
         count=count,
         loss=loss,
-        slab_of=slab_of,
+        packed=(slab_of | np.minimum(sure >> coarse, _HIGHEST)[slab_of] << 16).astype(np.int32),
+        coarse=coarse,
         owned=tuple(owned.tolist()),
-        sure=sure,
         scale=np.append(scale, [1.0, 1.0]),
         decays=decays,
-        slabs=slab_of.data,
+        slabs=slab_of.astype(np.int16).data,
         sures=sure.tolist(),
         scales=scale.tolist(),
     )

@@ -21,6 +21,8 @@ STREAM_VERSION = 1
 WORD_BITS = 64
 _BLOCK_BYTES = 64
 _BYTE_LIMIT = 2**32 * _BLOCK_BYTES
+_START = bytes(16)
+_FIRST_BYTES = 1 << 20
 _STREAM_ONE = (1).to_bytes(12, "little")
 _ZEROS = memoryview(bytes(1 << 21))
 _EIGHT = struct.Struct("<8Q")
@@ -138,10 +140,16 @@ class KeyedWords:
         return words
 
     def _bytes(self, stream: int, start: int, count: int) -> bytes:
+        nonce = _nonce(stream, start, count) if start or stream or count > _FIRST_BYTES else _START
         skip = start % _BLOCK_BYTES
-        nonce = _nonce(stream, start, count)
         with self._lock:
-            words = self._move(nonce).update(bytes(skip + count))
+            encryptor = self._encryptor
+            if encryptor is None:  # `_move` in place: this is the path of every single answer
+                encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), None).encryptor()
+                self._encryptor = encryptor
+            else:
+                encryptor.reset_nonce(nonce)
+            words = encryptor.update(bytes(skip + count))
         return words[skip:] if skip else words
 
     def _move(self, nonce: bytes) -> CipherContext:
