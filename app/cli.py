@@ -10,7 +10,7 @@ import rich_click as click
 if TYPE_CHECKING:
     from app.audit.verify import AuditReport
 
-__all__ = ["audit", "demo", "main", "operator_key", "price", "serve", "simulate_menu", "verify"]
+__all__ = ["audit", "demo", "main", "operator_key", "plan", "price", "serve", "simulate_menu", "verify"]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -63,6 +63,55 @@ def operator_key(state: Path) -> None:
     from app.settings import Settings
 
     click.echo(open_operator(Settings.at(state)))
+
+
+@main.command()
+@click.option("--ladder", required=True, help="Budgets ε, falling, as decimals: 2,1,0.5,0.1")
+@click.option("--sensitivity", default=None, help="How far one unit moves one number, in whole steps.")
+@click.option("--bins", default=None, help="For a vector: how many entries a unit touches ...")
+@click.option("--step", default=None, help="... by how much each at most ...")
+@click.option("--total", default=None, help="... and by how much in all.")
+@click.option("--family", default="auto", show_default=True, help="Noise of all tiers; auto picks tier by tier.")
+@click.option("--delta", default="0", show_default=True, help="The chain's nominal δ; 0 means pure ε-DP.")
+@click.option("--allow-slack", is_flag=True, help="Accept steps that are off by a proved, booked τ.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON document.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), default=None, help="Draw it: FILE.svg or .png")
+def plan(
+    ladder: str,
+    sensitivity: str | None,
+    bins: str | None,
+    step: str | None,
+    total: str | None,
+    family: str,
+    delta: str,
+    allow_slack: bool,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    """Plan a chain of tiers: noise, guarantee, error bar and certificate of each. Reads no data. Exits 2 if refused."""
+    import json
+
+    from rich.console import Console
+
+    from app.planning import change_set_of, document_of, plan_of_texts, table_of
+    from tiers.errors import TierError
+
+    try:
+        changes = change_set_of(sensitivity, bins, step, total)
+        chain = plan_of_texts(ladder, changes, family, delta, allow_slack=allow_slack)
+        if plot is not None:
+            from app.plots import plot_chain
+
+            plot_chain(chain, plot)
+    except (TierError, OSError) as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(2)
+    if as_json:
+        click.echo(json.dumps(document_of(chain, family), ensure_ascii=False, sort_keys=True))
+        return
+    console = Console(highlight=False)
+    console.width = max(console.width, 128)
+    console.print(table_of(chain))
 
 
 @main.group()

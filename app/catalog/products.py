@@ -100,7 +100,7 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
     check_currency(new.currency)
     canonical = canonicalise(new.query, dataset.schema)
     derivation = derive(canonical)
-    chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set)
+    chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set, "tsg")
     digest = fingerprint(canonical.fingerprint_document())
     chain = chain_identity(dataset.id, dataset.snapshot, digest)
     prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
