@@ -10,7 +10,7 @@ import rich_click as click
 if TYPE_CHECKING:
     from app.audit.verify import AuditReport
 
-__all__ = ["audit", "demo", "main", "operator_key", "plan", "serve", "verify"]
+__all__ = ["audit", "demo", "main", "operator_key", "plan", "price", "serve", "simulate_menu", "verify"]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -112,6 +112,51 @@ def plan(
     console = Console(highlight=False)
     console.width = max(console.width, 128)
     console.print(table_of(chain))
+
+
+@main.group()
+def price() -> None:
+    """What menus would earn."""
+
+
+@price.command("simulate")
+@click.argument("demand", type=_FILE)
+@click.option("--current", default=None, help="Prices of now, most accurate first, in minor units: 9000,3000,1200")
+@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(0.1, 3600))
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def simulate_menu(demand: Path, current: str | None, seconds: float, as_json: bool) -> None:
+    """Compare menus on the DEMAND file: [{"count": 5, "values_minor": [9000, 4000, 1000]}, …], most accurate first."""
+    import time
+
+    import msgspec
+
+    from app.catalog.simulation import Demand, simulate
+    from app.wire import DemandRequest
+    from pricing.errors import PricingError
+    from pricing.limit import limit_of
+
+    try:
+        kinds = msgspec.json.decode(demand.read_bytes(), type=list[DemandRequest])
+        prices = None if current is None else [int(price) for price in current.split(",")]
+        data = Demand(tuple(kind.count for kind in kinds), tuple(kind.values_minor for kind in kinds))
+        outcome = simulate(data, prices, limit_of(seconds, time.monotonic))
+    except (msgspec.MsgspecError, PricingError, ValueError) as error:
+        raise click.ClickException(str(error)[:300]) from None
+    if as_json:
+        click.echo(msgspec.json.encode(outcome).decode())
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("menu", "prices, minor units", "predicted", "if buyers choose", box=None, header_style="dim")
+    for name, menu in outcome["menus"].items():
+        listed = ", ".join("–" if price is None else f"{price:,}" for price in menu["prices_minor"])
+        predicted = "" if menu["predicted_minor"] is None else f"{menu['predicted_minor']:,}"
+        marked = f"[bold]{name}[/bold]" if name == outcome["best"] else name
+        table.add_row(marked, listed, predicted, f"{menu['self_selected_minor']:,}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"[dim]{outcome['label']}[/dim]")
 
 
 @main.group()

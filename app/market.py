@@ -15,6 +15,7 @@ from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
 from app.errors import NotEntitledError
+from app.jobs.runner import Jobs
 from app.keyring import Keyring
 from app.log.journal import append, current_head
 from app.log.leaves import EpochLeaf
@@ -73,11 +74,13 @@ class Market:
         self.desk = Desk(settings, self.keyring, self.engine)
         self.authenticator = Authenticator(self.database, self.keyring)
         self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
+        self.jobs = Jobs(self.database, clock)
         self._drawing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._granted: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     async def close(self) -> None:
         """Finish writes and let everything go."""
+        await self.jobs.close()
         await self.cache.close()
         await asyncio.to_thread(self.database.close)
         self.files.close()

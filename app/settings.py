@@ -9,19 +9,22 @@ from app.errors import InvalidRequestError
 
 __all__ = ["Settings"]
 
+_BASIS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One market's settings. Everything it keeps lies below `state`; the key ring may lie elsewhere.
 
     Args:       state: folder of the store, snapshots and data. database_url: system of record. redis_url: the cache;
-                empty for none. keys: file of the secrets. data: folder from which owners register files.
+                empty for none. keys: file of the secrets. fee_bps: the market's share of a sale, in 1/10,000.
     """
 
     state: Path
     database_url: str
     redis_url: str
     keys: Path
+    fee_bps: int = 1_000
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -31,9 +34,9 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Return the settings that `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL` and `_KEYS` describe.
+        """Return the settings that `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS` and `_FEE_BPS` describe.
 
-        Raises:     InvalidRequestError: TIERMARKET_STATE is missing.
+        Raises:     InvalidRequestError: TIERMARKET_STATE is missing, or the fee is not 0 to 10,000.
         """
         state = environment.get("TIERMARKET_STATE")
         if not state:
@@ -44,6 +47,7 @@ class Settings:
             environment.get("TIERMARKET_DATABASE_URL", default.database_url),
             default.redis_url,
             Path(environment.get("TIERMARKET_KEYS", str(default.keys))),
+            _fee(environment.get("TIERMARKET_FEE_BPS", str(default.fee_bps))),
         )
 
     @property
@@ -60,3 +64,9 @@ class Settings:
         """Create the folders, readable by their owner alone."""
         for folder in (self.state, self.data, self.snapshots):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _fee(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _BASIS:
+        raise InvalidRequestError(f"TIERMARKET_FEE_BPS: expected 0 to {_BASIS}, got {text[:20]!r}")
+    return int(text)

@@ -11,15 +11,28 @@ from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 __all__ = [
     "AccountRequest",
     "AccountView",
+    "BookRequest",
+    "ContractRequest",
+    "CreditRequest",
+    "DashboardRequest",
     "DatasetRequest",
     "DatasetView",
+    "DemandRequest",
     "DepositRequest",
     "OrderRequest",
+    "PayoutRequest",
     "ProductRequest",
     "ProductView",
+    "QuestionRequest",
     "QuoteRequest",
+    "ReserveRequest",
+    "SimulationRequest",
+    "SnapshotRequest",
+    "StateRequest",
     "TierRequest",
     "TierView",
+    "TileRequest",
+    "WindowRequest",
     "WithdrawalRequest",
 ]
 
@@ -28,6 +41,9 @@ Decimal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=30)]
 Currency: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")]
 Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 Paragraph: TypeAlias = Annotated[str, Meta(max_length=4_000, pattern=r"^[^\x00]*\Z")]
+Contract: TypeAlias = Annotated[
+    dict[Identity, Annotated[int, Meta(ge=0, le=10**9)]], Meta(min_length=1, max_length=1_000)
+]
 Minor: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
@@ -52,6 +68,70 @@ class DepositRequest(_Request, frozen=True, kw_only=True):
     reference: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z._-]+\Z")]
 
 
+class ReserveRequest(_Request, frozen=True, kw_only=True):
+    """The range of list prices per 1.0 of ε, in minor units: what budget must at least bring rises from low to high."""
+
+    low_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    high_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+
+
+class WindowRequest(_Request, frozen=True, kw_only=True):
+    """At most `budget` of ε in any `days` days: a pace, which gives nothing back."""
+
+    days: Annotated[int, Meta(ge=1, le=3_650)]
+    budget: Decimal
+
+
+class SnapshotRequest(_Request, frozen=True, kw_only=True):
+    """A dataset's next file, of the same columns."""
+
+    file: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*\Z")]
+    null_text: Annotated[str, Meta(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*\Z")] = ""
+
+
+class StateRequest(_Request, frozen=True, kw_only=True):
+    """Where a product goes: on sale or off it."""
+
+    state: Literal["live", "retired"]
+
+
+class BookRequest(_Request, frozen=True, kw_only=True):
+    """New prices of a product's chain, one for each of its tiers, most accurate first."""
+
+    currency: Currency
+    prices_minor: Annotated[tuple[Minor, ...], Meta(min_length=1, max_length=64)]
+
+
+class QuestionRequest(_Request, frozen=True, kw_only=True):
+    """An analyst's own question on a dataset that allows them."""
+
+    dataset: Identity
+    title: Line = "ad-hoc question"
+    query: Query
+
+
+class TileRequest(_Request, frozen=True, kw_only=True):
+    """One number or chart of a dashboard: a product at a tier, and how it is shown."""
+
+    product: Identity
+    epsilon: Decimal
+    title: Line
+    display: Literal["number", "bars", "table"] = "bars"
+
+
+class DashboardRequest(_Request, frozen=True, kw_only=True):
+    """A dashboard, kept as data."""
+
+    name: Line
+    tiles: Annotated[tuple[TileRequest, ...], Meta(min_length=1, max_length=50)]
+
+
+class ContractRequest(_Request, frozen=True, kw_only=True):
+    """Contracted rates by owner's account, for later sales."""
+
+    owners: Contract
+
+
 class DatasetRequest(_Request, frozen=True, kw_only=True):
     """A dataset: its file in the data folder, its columns, its unit, ceilings of a unit's contribution, its budget."""
 
@@ -68,6 +148,11 @@ class DatasetRequest(_Request, frozen=True, kw_only=True):
     max_groups_per_unit: Annotated[int, Meta(ge=1, le=GROUPS_LIMIT)]
     budget_kind: Literal["pure"] = "pure"
     budget: Decimal
+    quota: Decimal | None = None
+    window: WindowRequest | None = None
+    adhoc: Annotated[tuple[Decimal, ...], Meta(max_length=64)] = ()
+    owners: Contract | None = None
+    reserve: ReserveRequest | None = None
 
 
 class TierRequest(_Request, frozen=True, kw_only=True):
@@ -89,6 +174,7 @@ class ProductRequest(_Request, frozen=True, kw_only=True):
     currency: Currency
     query: Query
     tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=64)]
+    state: Literal["draft", "live"] = "live"
 
 
 class WithdrawalRequest(_Request, frozen=True, kw_only=True):
@@ -104,6 +190,33 @@ class QuoteRequest(_Request, frozen=True, kw_only=True):
     law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
     epsilon: Decimal | None = None
     within: Decimal | None = None
+
+
+class DemandRequest(_Request, frozen=True, kw_only=True):
+    """A kind of buyer: how many, and what each would pay for every tier, most accurate first, in minor units."""
+
+    count: Annotated[int, Meta(ge=1, le=100_000)]
+    values_minor: Annotated[tuple[Minor, ...], Meta(min_length=1, max_length=64)]
+
+
+class SimulationRequest(_Request, frozen=True, kw_only=True):
+    """Demand for one menu; `product` compares with the prices it has now."""
+
+    demand: Annotated[tuple[DemandRequest, ...], Meta(min_length=1, max_length=500)]
+    product: Identity | None = None
+
+
+class CreditRequest(_Request, frozen=True, kw_only=True):
+    """Money of one order to be given back, and why: only for a duplicate, a pricing error or a faulty product."""
+
+    amount_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    reason: Literal["duplicate charge", "pricing error", "faulty product"]
+
+
+class PayoutRequest(_Request, frozen=True, kw_only=True):
+    """Pay owners what is due in one currency."""
+
+    currency: Currency
 
 
 class OrderRequest(_Request, frozen=True, kw_only=True):
@@ -160,6 +273,7 @@ class ProductView(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     book_version: int
     budget_state: str
+    arbitrage: str
     tiers: list[TierView]
 
 

@@ -3,9 +3,20 @@
 from collections.abc import Iterable
 from fractions import Fraction
 
-from app.log.leaves import DatasetLeaf, DrawLeaf, EpochLeaf, Leaf, PlanLeaf, SaleLeaf, SnapshotLeaf, WithdrawalLeaf
+from app.log.leaves import (
+    BookLeaf,
+    CreditLeaf,
+    DatasetLeaf,
+    DrawLeaf,
+    EpochLeaf,
+    Leaf,
+    PlanLeaf,
+    SaleLeaf,
+    SnapshotLeaf,
+    WithdrawalLeaf,
+)
 from tiers.audit.findings import Finding
-from tiers.audit.records import BudgetRecord, ClaimedTier, DrawRecord, History, PlanRecord, SaleRecord
+from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
 from tiers.errors import TierError
 from tiers.identity import DrawSpec, Role, TierLaw
 
@@ -21,6 +32,7 @@ def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
     draws: list[DrawRecord] = []
     sales: list[SaleRecord] = []
     withdrawn: dict[str, int] = {}
+    credits: list[CreditRecord] = []
     found: list[Finding] = []
     for leaf in leaves:
         try:
@@ -28,6 +40,8 @@ def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
                 case DatasetLeaf():
                     if leaf.budget_kind != "pure":
                         raise ValueError(f"budget kind: expected pure, got {leaf.budget_kind}")
+                    if leaf.budget_nano < 1:
+                        raise ValueError("budget: expected at least 10⁻⁹, got none")
                     if any(record.lineage == leaf.lineage for record in budgets):
                         raise ValueError("lineage: expected one budget a lineage, got a second")
                     budgets.append(BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano))
@@ -46,9 +60,15 @@ def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
                     sales.append(_sale(leaf))
                 case WithdrawalLeaf():
                     withdrawn.setdefault(leaf.product, leaf.index)
+                case BookLeaf():
+                    pass  # prices are checked where they are sold: a sale's own leaf carries its price and version
+                case CreditLeaf():
+                    credits.append(CreditRecord(leaf.index, leaf.order, leaf.amount_minor))
         except (TierError, ValueError, ZeroDivisionError) as error:
             found.append(Finding("A4", "unreadable-leaf", f"leaf {leaf.index}", type(leaf).__name__, str(error)))
-    history = History(tuple(budgets), snapshots, epochs, tuple(plans), tuple(draws), tuple(sales), withdrawn)
+    history = History(
+        tuple(budgets), snapshots, epochs, tuple(plans), tuple(draws), tuple(sales), withdrawn, tuple(credits)
+    )
     return history, tuple(found)
 
 

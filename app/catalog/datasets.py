@@ -1,6 +1,7 @@
 """Owners' datasets: a lineage with its unit, its budget and its immutable snapshots."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from app.engines.duckdb_engine import content_digest, seal
 from app.engines.ingest import ingest_csv, ingest_parquet
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
+from app.ledger.earnings import sign_contract
 from app.log.journal import append
 from app.log.leaves import DatasetLeaf, SnapshotLeaf
 from app.queries.schema import DatasetSchema
@@ -20,7 +22,16 @@ from app.settings import Settings
 from app.store.schema import datasets, snapshots
 from tiers.canonical import tagged_hash
 
-__all__ = ["DatasetRow", "NewDataset", "PreparedSnapshot", "dataset_of", "prepare_snapshot", "register"]
+__all__ = [
+    "DatasetRow",
+    "Limits",
+    "NewDataset",
+    "PreparedSnapshot",
+    "add_snapshot",
+    "dataset_of",
+    "prepare_snapshot",
+    "register",
+]
 
 ADJACENCY = "add or remove one unit with all its rows"
 
@@ -35,6 +46,22 @@ class NewDataset:
     notice: str
     budget_nano: int
     schema: DatasetSchema
+    owners: Mapping[str, int]
+    reserve: tuple[int, int] | None
+    limits: "Limits"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What paces a budget: a buyer's quota, a window of days with its own ceiling, and the ladder analysts may ask at.
+
+    None of them gives budget back: the dataset's budget stays the ceiling of all charges together.
+    """
+
+    quota_nano: int | None = None
+    window_days: int | None = None
+    window_nano: int | None = None
+    adhoc: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +88,7 @@ class DatasetRow:
     budget_nano: int
     spent_nano: int
     snapshot: str
+    limits: Limits
 
 
 def prepare_snapshot(
@@ -107,25 +135,24 @@ def register(
         "schema_json": schema,
         "budget_nano": new.budget_nano,
         "spent_nano": 0,
+        "contract_version": 0,
+        "reserve_low_minor": new.reserve[0] if new.reserve else None,
+        "reserve_high_minor": new.reserve[1] if new.reserve else None,
+        "quota_nano": new.limits.quota_nano,
+        "window_days": new.limits.window_days,
+        "window_nano": new.limits.window_nano,
+        "adhoc_json": msgspec.json.encode(new.limits.adhoc).decode(),
         "created_at": at,
     }
     try:
         connection.execute(datasets.insert().values(row))
-        connection.execute(
-            snapshots.insert().values(
-                id=snapshot.id,
-                dataset_id=dataset,
-                content=snapshot.content,
-                seal=snapshot.seal,
-                file=snapshot.path.name,
-                created_at=at,
-            )
-        )
+        _insert_snapshot(connection, dataset, 1, snapshot, at)
     except ConstraintError:
         raise ConflictError(
             "dataset: expected a new name and new data, got a name or content that is registered; "
             "the same data keep their lineage and its budget"
         ) from None
+    sign_contract(connection, dataset, new.owners or {owner: 1})
     unit = new.schema.unit or "row"
     append(
         connection,
@@ -143,17 +170,45 @@ def register(
                 budget_nano=new.budget_nano,
                 schema=tagged_hash("schema/1", schema.encode()).hex(),
             ),
-            lambda index: SnapshotLeaf(
-                index=index,
-                at=at,
-                lineage=dataset,
-                snapshot=snapshot.id,
-                content=snapshot.content,
-                seal=snapshot.seal,
-            ),
+            lambda index: _snapshot_leaf(index, dataset, snapshot, at),
         ],
     )
     return dataset
+
+
+def add_snapshot(connection: Connection, keyring: Keyring, dataset: str, snapshot: PreparedSnapshot, at: str) -> int:
+    """Store and log a dataset's next snapshot; new chains are drawn on it, and charged to the same budget.
+
+    Raises:     ConflictError: the same content is a snapshot already, of this or another dataset.
+    """
+    newest = select(snapshots.c.number).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.number.desc())
+    number = connection.execute(newest.limit(1)).scalar_one() + 1
+    try:
+        _insert_snapshot(connection, dataset, number, snapshot, at)
+    except ConstraintError:
+        raise ConflictError("snapshot: expected new content, got content that is a snapshot already") from None
+    append(connection, keyring, at, [lambda index: _snapshot_leaf(index, dataset, snapshot, at)])
+    return int(number)
+
+
+def _insert_snapshot(connection: Connection, dataset: str, number: int, snapshot: PreparedSnapshot, at: str) -> None:
+    connection.execute(
+        snapshots.insert().values(
+            id=snapshot.id,
+            dataset_id=dataset,
+            number=number,
+            content=snapshot.content,
+            seal=snapshot.seal,
+            file=snapshot.path.name,
+            created_at=at,
+        )
+    )
+
+
+def _snapshot_leaf(index: int, dataset: str, snapshot: PreparedSnapshot, at: str) -> SnapshotLeaf:
+    return SnapshotLeaf(
+        index=index, at=at, lineage=dataset, snapshot=snapshot.id, content=snapshot.content, seal=snapshot.seal
+    )
 
 
 def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
@@ -161,7 +216,7 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
     row = connection.execute(select(datasets).where(datasets.c.id == dataset)).one_or_none()
     if row is None:
         raise NotFoundError("dataset: expected an existing id, got another")
-    newest = select(snapshots.c.id).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.created_at.desc())
+    newest = select(snapshots.c.id).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.number.desc())
     return DatasetRow(
         id=row.id,
         owner=row.owner_id,
@@ -173,6 +228,12 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
         budget_nano=row.budget_nano,
         spent_nano=row.spent_nano,
         snapshot=connection.execute(newest.limit(1)).scalar_one(),
+        limits=Limits(
+            row.quota_nano,
+            row.window_days,
+            row.window_nano,
+            tuple(msgspec.json.decode(row.adhoc_json, type=list[str])),
+        ),
     )
 
 

@@ -100,6 +100,7 @@ def _product(connection: Connection, row: Row[Any]) -> ProductView:
         currency=row.currency,
         book_version=row.book_version,
         budget_state=budget_state(row.budget_nano, row.spent_nano),
+        arbitrage=row.arbitrage,
         tiers=_tiers(connection, row),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.errors import NotFoundError
 
-__all__ = ["CARRIERS", "DATASET", "LADDER", "products", "provide_file"]
+__all__ = ["CARRIERS", "DATASET", "LADDER", "products", "provide_file", "undercut"]
 
 LADDER = ("2", "1", "0.5", "0.1")
 CARRIERS = {
@@ -125,6 +125,22 @@ def products(dataset: str) -> dict[str, dict[str, Any]]:
             },
             "tiers": _priced(15_000, 7_500, 4_000, 1_000),
         },
+    }
+
+
+def undercut(dataset: str) -> dict[str, Any]:
+    """Return a product that a bundle on sale gives for less: the sum of a histogram, dearer than the histogram."""
+    late = products(dataset)["late"]
+    carriers = {"type": "in", "column": "carrier", "values": list(CARRIERS)}
+    query = {
+        "measure": {"type": "count", "of": "rows"},
+        "where": {"type": "and", "operands": [late["query"]["where"], carriers]},
+        "rows_per_unit": 10,
+    }
+    return late | {
+        "title": "Flights delayed over an hour, all carriers",
+        "query": query,
+        "tiers": [{"epsilon": "0.1", "price_minor": 4_000}],
     }
 
 

@@ -86,6 +86,7 @@ def document(outcome: Outcome, redis_is: str) -> dict[str, Any]:
             "spent": outcome.dataset["spent"],
             "remaining": outcome.dataset["remaining"],
             "chains": charges,
+            "owner": outcome.payout,
         },
         "refusals": outcome.refusals,
         "audit": outcome.audit,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.demo.client import ApiError, Person
-from app.demo.flights import DATASET, products, provide_file
+from app.demo.flights import DATASET, products, provide_file, undercut
 
 __all__ = ["Outcome", "play"]
 
@@ -26,6 +26,7 @@ class Outcome:
     listings: dict[str, dict[str, Any]] = field(default_factory=dict)
     orders: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
+    payout: dict[str, Any] = field(default_factory=dict)
     audit: dict[str, Any] = field(default_factory=dict)
     public_key: str = ""
     export: str = ""
@@ -41,6 +42,7 @@ async def play(base: str, operator_key: str, state: Path, say: Say) -> Outcome:
         await stage.gather_people(operator)
         await stage.publish()
         await stage.trade()
+        await stage.pay(operator)
         await stage.audit()
     finally:
         await asyncio.gather(*(person.close() for person in stage.people))
@@ -88,6 +90,15 @@ class _Stage:
             listing = await owner.post("/v1/products", body)
             self.product[name] = listing["product"]
             self.out.listings[name] = listing
+        self.say("A fourth one, dearer than what it could be added up from, is refused")
+        try:
+            await owner.post("/v1/products", undercut(self.out.dataset["dataset"]))
+        except ApiError as refused:
+            self.out.refusals.append(
+                {"who": "Olga", "what": "a total at ε = 0.1 for 40.00 EUR", "status": refused.status, **refused.problem}
+            )
+        else:
+            raise AssertionError("the undercut product should have been refused")
 
     async def trade(self) -> None:
         ada, bruno, chiara, dev, ines = (self.cast[name] for name in ("Ada", "Bruno", "Chiara", "Dev", "Ines"))
@@ -124,6 +135,13 @@ class _Stage:
         for name, product in self.product.items():
             self.out.listings[name] = (await ada.get(f"/v1/products/{product}")).json()
 
+    async def pay(self, operator: Person) -> None:
+        self.say("The operator pays the owner what is due")
+        paid = await operator.post("/v1/payouts", {"currency": "EUR"})
+        owner = self.cast["Olga"]
+        earned = (await owner.get("/v1/earnings")).json()
+        self.out.payout = {**earned, "owner": owner.name, "paid_now_minor": paid["paid_minor"][owner.account]}
+
     async def buys(
         self, who: Person, name: str, epsilon: str, *, key: str, quoted: str | None = None, note: str = ""
     ) -> None:
@@ -137,7 +155,14 @@ class _Stage:
             await who.buy(self.product[name], epsilon, key=key)
         except ApiError as refused:
             self.out.refusals.append(
-                {"buyer": who.name, "product": name, "epsilon": epsilon, "status": refused.status, **refused.problem}
+                {
+                    "who": who.name,
+                    "what": f"ε = {epsilon} of “{self.out.listings[name]['title']}”",
+                    "product": name,
+                    "epsilon": epsilon,
+                    "status": refused.status,
+                    **refused.problem,
+                }
             )
         else:
             raise AssertionError(f"{who.name} should have been refused {name} at ε = {epsilon}")

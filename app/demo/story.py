@@ -48,6 +48,7 @@ class Story:
         out.print()
         out.print(Rule("[bold]Privacy budget[/bold]", align="left"))
         out.print(_budget(outcome))
+        out.print(_payout(outcome.payout), "\n")
         out.print(Rule("[bold]Audit[/bold]", align="left"))
         out.print(_audit(outcome.audit, outcome.public_key))
         out.print(f"[dim]Took {outcome.timings['total_s']:.1f} s.[/dim]")
@@ -105,7 +106,9 @@ def _histogram(listing: dict[str, Any], sold: list[dict[str, Any]]) -> Table:
 
 
 def _refusal(refusal: dict[str, Any]) -> str:
-    said = f"{refusal['buyer']}, ε = {refusal['epsilon']} of {refusal['product']}: {refusal['title']}."
+    said = f"{refusal['who']}, {refusal['what']}: {refusal['title']}."
+    if "bundle" in refusal:
+        said += f" {' + '.join(refusal['bundle'])} gives it for {Money(refusal['cost_minor'], 'EUR').text()}."
     if "requested" in refusal:
         fits = ", ".join(tier["epsilon"] for tier in refusal["fits"])
         said += f" Requested {refusal['requested']}, remaining {refusal['remaining']}; would fit: ε = {fits}."
@@ -125,6 +128,12 @@ def _budget(outcome: Outcome) -> Table:
     table.add_row("[bold]spent[/bold]", f"[bold]ε {outcome.dataset['spent']} of {outcome.dataset['budget']}[/bold]")
     table.add_row("remaining", f"ε {outcome.dataset['remaining']}")
     return table
+
+
+def _payout(payout: dict[str, Any]) -> str:
+    paid = Money(payout["paid_now_minor"], payout["currency"]).text()
+    left = Fraction(int(payout["suspense_units"]), payout["units_per_minor"])
+    return f"{payout['owner']} is paid {paid}; {float(left):g} minor units stay in suspense."
 
 
 def _audit(audit: dict[str, Any], public_key: str) -> Text:

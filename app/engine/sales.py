@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller, Role
-from app.catalog.products import LIVE, book_of_chain
+from app.catalog.products import INTERNAL, LIVE, book_of_chain
 from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
@@ -23,14 +23,16 @@ from app.errors import (
     QuoteExpiredError,
 )
 from app.keyring import Keyring
-from app.ledger.budget import charge, charge_of
-from app.ledger.money import net_paid, post
+from app.ledger.budget import charge, charge_of, check_pace, reserve_of
+from app.ledger.earnings import accrue
+from app.ledger.money import market_account, net_paid, post
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.settings import Settings
 from app.store.schema import entitlements, orders, quotes
 from pricing.book import PriceBook
+from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, quote
 from tiers.budget import parse_decimal, parse_epsilon
@@ -83,7 +85,7 @@ class Desk:
     ) -> Mapping[str, Any]:
         """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
         chain, row = chain_of_product(connection, self.settings, product)
-        _on_sale(row)
+        _on_sale(row, caller)
         book = book_of_chain(connection, chain.id)
         laws = offered_laws(connection, product)
         tier = _select(chain, book, laws, selection)
@@ -98,6 +100,7 @@ class Desk:
                 amount_minor=offered.amount,
                 list_minor=offered.list_price,
                 credit_minor=offered.credit,
+                reserve_minor=offered.reserve,
                 currency=offered.currency,
                 book_version=offered.book_version,
                 expires_at=expires,
@@ -113,7 +116,9 @@ class Desk:
             "half_width": tier.half_width,
             "same_as_above": tier.same_as_above,
             "grain_exponent": chain.grain,
-            "lines": {"list_minor": offered.list_price, "credit_minor": offered.credit},
+            "lines": [
+                {"kind": line.kind, "text": line.text, "amount_minor": line.amount} for line in lines_of(offered)
+            ],
             "amount_minor": offered.amount,
             "currency": offered.currency,
             "book_version": offered.book_version,
@@ -144,17 +149,18 @@ class Desk:
             return placed
         cited = _quote_of(connection, caller, quote_id, now)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
-        _on_sale(row)
+        _on_sale(row, caller)
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = self._price(connection, caller, chain, book, tier)
         if (offered.amount, offered.book_version) != (cited.amount_minor, cited.book_version):
             raise QuoteExpiredError("quote: expected the price of now, got one that has changed since")
         due = charge_of(chain, tier)
+        check_pace(connection, caller.id, chain, due, now)
         at, order_id = time_text(now), new_id("order")
         price = Money(offered.amount, offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
-        post(connection, chain.owner, "earning", price, order_id, at)
+        post(connection, market_account(connection, price.currency, at), "sale", price, order_id, at)
         if not chain.drawn:
             if computed is None:
                 raise ChainUndrawnError(chain)
@@ -162,6 +168,8 @@ class Desk:
             chain, row = chain_of_product(connection, self.settings, cited.product_id)
             tier = chain.tier(cited.law)
         charge(connection, chain, tier, due)
+        loss = max(tier.level_nano, chain.highest_nano)
+        accrue(connection, chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
         leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
         receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
         connection.execute(
@@ -174,6 +182,10 @@ class Desk:
                 chain_id=chain.id,
                 law=tier.law,
                 amount_minor=offered.amount,
+                list_minor=offered.list_price,
+                credit_minor=offered.credit,
+                reserve_minor=offered.reserve,
+                currency=offered.currency,
                 charge_nano=due,
                 receipt_json=receipt.decode(),
                 leaf_index=leaf.index,
@@ -211,7 +223,8 @@ class Desk:
             .order_by(entitlements.c.rank)
             .limit(1)
         ).scalar_one_or_none()
-        return quote(book, tier.law, Holding(rank=held, net_paid=net_paid(connection, caller.id, chain.id)))
+        holding = Holding(rank=held, net_paid=net_paid(connection, caller.id, chain.id))
+        return quote(book, tier.law, holding, reserve=reserve_of(chain, tier))
 
     def _entitle(self, connection: Connection, caller: Caller, chain: ChainState, tier: Tier, order_id: str) -> None:
         held = select(entitlements.c.law).where(
@@ -287,6 +300,7 @@ class Desk:
             "list_minor": offered.list_price,
             "order": order_id,
             "price_minor": offered.amount,
+            "reserve_minor": offered.reserve,
             "pseudonym": caller.pseudonym,
             "same_as_above": tier.same_as_above,
             "snapshot": chain.snapshot,
@@ -294,8 +308,9 @@ class Desk:
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
 
 
-def _on_sale(row: Row[Any]) -> None:
-    if row.state != LIVE:
+def _on_sale(row: Row[Any], caller: Caller) -> None:
+    internal = row.state == INTERNAL and caller.role is Role.ANALYST
+    if row.state != LIVE and not internal:
         raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
 
 

@@ -65,6 +65,7 @@ class ChainState:
     highest_rank: int | None
     budget_nano: int
     spent_nano: int
+    reserve: tuple[int, int] | None
     tiers: tuple[Tier, ...]
 
     @property
@@ -109,6 +110,8 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
             datasets.c.owner_id,
             datasets.c.budget_nano,
             datasets.c.spent_nano,
+            datasets.c.reserve_low_minor,
+            datasets.c.reserve_high_minor,
         )
         .join(chains, chains.c.id == products.c.chain_id)
         .join(snapshots, snapshots.c.id == chains.c.snapshot_id)
@@ -135,6 +138,7 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
         highest_rank=row.highest_rank,
         budget_nano=row.budget_nano,
         spent_nano=row.spent_nano,
+        reserve=None if row.reserve_low_minor is None else (row.reserve_low_minor, row.reserve_high_minor),
         tiers=tiers_of_chain(connection, row.id),
     )
     return state, row

@@ -4,10 +4,10 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from app.errors import ConflictError, InsufficientFundsError, NotFoundError
-from app.store.schema import accounts, orders, postings
+from app.store.schema import accounts, credit_notes, orders, postings
 from pricing.money import Money
 
-__all__ = ["balance", "net_paid", "post"]
+__all__ = ["balance", "market_account", "net_paid", "post"]
 
 
 def balance(connection: Connection, account: str) -> Money:
@@ -20,11 +20,26 @@ def balance(connection: Connection, account: str) -> Money:
 
 
 def net_paid(connection: Connection, account: str, chain: str) -> int:
-    """Return what an account has paid on a chain, in minor units."""
-    wanted = select(func.coalesce(func.sum(orders.c.amount_minor), 0)).where(
-        orders.c.account_id == account, orders.c.chain_id == chain
+    """Return what an account has paid on a chain less what was credited, in minor units."""
+    mine = (orders.c.account_id == account) & (orders.c.chain_id == chain)
+    paid = select(func.coalesce(func.sum(orders.c.amount_minor), 0)).where(mine)
+    credited = (
+        select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0))
+        .join(orders, orders.c.id == credit_notes.c.order_id)
+        .where(mine)
     )
-    return int(connection.execute(wanted).scalar_one())
+    return int(connection.execute(paid).scalar_one()) - int(connection.execute(credited).scalar_one())
+
+
+def market_account(connection: Connection, currency: str, at: str) -> str:
+    """Return the market's own account of a currency, opened when it is first needed: it holds fees and suspense."""
+    account = f"market_{currency.lower()}"
+    if connection.execute(select(accounts.c.id).where(accounts.c.id == account)).one_or_none() is None:
+        row = {"id": account, "role": "market", "name": f"market, {currency}", "pseudonym": account}
+        connection.execute(
+            accounts.insert().values(**row, currency=currency, balance_minor=0, ceiling_nano=None, created_at=at)
+        )
+    return account
 
 
 def post(connection: Connection, account: str, kind: str, amount: Money, reference: str, at: str) -> Money:

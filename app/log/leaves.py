@@ -11,6 +11,8 @@ import msgspec
 from tiers.canonical import canonical_bytes
 
 __all__ = [
+    "BookLeaf",
+    "CreditLeaf",
     "DatasetLeaf",
     "DrawLeaf",
     "EpochLeaf",
@@ -132,7 +134,28 @@ class WithdrawalLeaf(_Leaf, frozen=True, kw_only=True, tag="withdrawal"):
     reason: Text
 
 
-Leaf: TypeAlias = EpochLeaf | DatasetLeaf | SnapshotLeaf | PlanLeaf | DrawLeaf | SaleLeaf | WithdrawalLeaf
+class CreditLeaf(_Leaf, frozen=True, kw_only=True, tag="credit-note"):
+    """Money of an order given back; its answer stays sold, and its charge stays charged."""
+
+    note: Text
+    order: Text
+    amount_minor: Natural
+    currency: Text
+    reason: Text
+
+
+class BookLeaf(_Leaf, frozen=True, kw_only=True, tag="price-book"):
+    """A new version of a chain's book: prices by law, most accurate first."""
+
+    chain: Hex
+    book_version: Natural
+    currency: Text
+    prices_minor: dict[Hex, Natural]
+
+
+Leaf: TypeAlias = (
+    EpochLeaf | DatasetLeaf | SnapshotLeaf | PlanLeaf | DrawLeaf | SaleLeaf | WithdrawalLeaf | CreditLeaf | BookLeaf
+)
 
 _DECODER = msgspec.json.Decoder(Leaf)
 

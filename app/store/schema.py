@@ -17,13 +17,18 @@ from sqlalchemy import (
 
 __all__ = [
     "accounts",
+    "accruals",
     "api_keys",
     "book_prices",
     "chains",
+    "contracts",
+    "credit_notes",
+    "dashboards",
     "datasets",
     "draws",
     "entitlements",
     "heads",
+    "jobs",
     "leaves",
     "metadata",
     "offers",
@@ -95,8 +100,25 @@ datasets = Table(
     Column("schema_json", Text, nullable=False),
     Column("budget_nano", BigInteger, nullable=False),
     Column("spent_nano", BigInteger, nullable=False),
+    Column("contract_version", Integer, nullable=False),
+    Column("reserve_low_minor", BigInteger),
+    Column("reserve_high_minor", BigInteger),
+    Column("quota_nano", BigInteger),
+    Column("window_days", Integer),
+    Column("window_nano", BigInteger),
+    Column("adhoc_json", Text),
     Column("created_at", String(32), nullable=False),
     CheckConstraint("spent_nano >= 0 AND spent_nano <= budget_nano", name="within_budget"),
+)
+
+contracts = Table(
+    "contracts",
+    metadata,
+    Column("dataset_id", ForeignKey("datasets.id"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), primary_key=True),
+    Column("rate", BigInteger, nullable=False),
+    CheckConstraint("rate >= 0", name="rate_not_negative"),
 )
 
 snapshots = Table(
@@ -104,10 +126,12 @@ snapshots = Table(
     metadata,
     Column("id", String(40), primary_key=True),
     Column("dataset_id", ForeignKey("datasets.id"), nullable=False),
+    Column("number", Integer, nullable=False),
     Column("content", String(64), nullable=False, unique=True),
     Column("seal", String(64), nullable=False),
     Column("file", String(120), nullable=False),
     Column("created_at", String(32), nullable=False),
+    UniqueConstraint("dataset_id", "number"),
 )
 
 chains = Table(
@@ -166,7 +190,9 @@ products = Table(
     Column("licence", Text, nullable=False),
     Column("derivation_json", Text, nullable=False),
     Column("order_json", Text, nullable=False),
+    Column("request_json", Text, nullable=False),
     Column("state", String(16), nullable=False),
+    Column("arbitrage", String(16), nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
     Column("created_at", String(32), nullable=False),
 )
@@ -205,6 +231,7 @@ quotes = Table(
     Column("amount_minor", BigInteger, nullable=False),
     Column("list_minor", BigInteger, nullable=False),
     Column("credit_minor", BigInteger, nullable=False),
+    Column("reserve_minor", BigInteger, nullable=False),
     Column("currency", String(3), nullable=False),
     Column("book_version", Integer, nullable=False),
     Column("expires_at", String(32), nullable=False),
@@ -221,6 +248,10 @@ orders = Table(
     Column("chain_id", ForeignKey("chains.id"), nullable=False),
     Column("law", String(64), nullable=False),
     Column("amount_minor", BigInteger, nullable=False),
+    Column("list_minor", BigInteger, nullable=False),
+    Column("credit_minor", BigInteger, nullable=False),
+    Column("reserve_minor", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
     Column("charge_nano", BigInteger, nullable=False),
     Column("receipt_json", Text, nullable=False),
     Column("leaf_index", BigInteger, nullable=False),
@@ -236,6 +267,53 @@ entitlements = Table(
     Column("law", String(64), primary_key=True),
     Column("rank", Integer, nullable=False),
     Column("order_id", ForeignKey("orders.id"), nullable=False),
+)
+
+credit_notes = Table(
+    "credit_notes",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("order_id", ForeignKey("orders.id"), nullable=False, index=True),
+    Column("line_no", Integer, nullable=False),
+    Column("amount_minor", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("at", String(32), nullable=False),
+    CheckConstraint("amount_minor > 0", name="amount_positive"),
+)
+
+accruals = Table(
+    "accruals",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("reference", String(80), nullable=False),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("units", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("at", String(32), nullable=False),
+    UniqueConstraint("reference", "account_id"),
+)
+
+dashboards = Table(
+    "dashboards",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("tiles_json", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("result_json", Text),
+    Column("created_at", String(32), nullable=False),
+    Column("ended_at", String(32)),
 )
 
 leaves = Table(

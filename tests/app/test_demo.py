@@ -47,8 +47,13 @@ def test_the_document_has_its_keys_and_no_floats(ran: dict[str, Any]) -> None:
 def test_the_story_is_the_one_that_was_promised(ran: dict[str, Any]) -> None:
     assert {order["buyer"] for order in ran["orders"]} == {"Ada", "Bruno", "Chiara", "Dev", "Ines"}
     assert (ran["charges"]["budget"], ran["charges"]["spent"], ran["charges"]["remaining"]) == ("5", "5", "0")
-    funds, budget = ran["refusals"]
-    assert (funds["buyer"], funds["status"]) == ("Dev", 402)
+    arbitrage, funds, budget = ran["refusals"]
+    assert (arbitrage["reason"], arbitrage["cost_minor"]) == ("arbitrage", 3000)
+    assert (funds["who"], funds["status"]) == ("Dev", 402)
+    paid = sum(order["receipt"]["price_minor"] for order in ran["orders"])
+    assert ran["charges"]["owner"]["paid_now_minor"] == paid - sum(
+        order["receipt"]["price_minor"] * 1000 // 10_000 for order in ran["orders"]
+    )
     assert (budget["requested"], budget["remaining"], budget["fits"][0]["epsilon"]) == ("2", "1", "1")
     after = [order for order in ran["orders"] if order["note"] == "budget spent"]
     assert [order["receipt"]["charge_nano"] for order in after] == [0, 0]

@@ -58,7 +58,7 @@ def test_money_is_conserved_and_balances_are_the_sum_of_postings(fair: Fair) -> 
     people, posted = fair.market.database.read_now(read)
     for person in people:
         assert person.balance_minor == sum(row.amount_minor for row in posted if row.account_id == person.id)
-    assert sum(row.amount_minor for row in posted if row.kind in ("payment", "earning")) == 0
+    assert sum(row.amount_minor for row in posted if row.kind != "deposit") == 0
 
 
 def test_ten_tenths_of_a_budget_of_one_are_all_granted_and_nothing_remains(fair: Fair) -> None:

@@ -123,6 +123,12 @@ def test_rank_comes_from_variance_never_from_nominal_epsilon(calibrate, wide, na
     assert [tier.law for tier in book_of("c", 1, "EUR", listings).tiers] == ["eps=0.8", "eps=1"]
 
 
+def test_rank_does_not_come_from_names():
+    assert [
+        tier.law for tier in book_of("c", 1, "EUR", [Listing("a", Fraction(8), 5), Listing("z", Fraction(2), 9)]).tiers
+    ] == ["z", "a"]
+
+
 def template_of(epsilon, boundaries=(2.197225, 1.386294, 0.847298, 0.405465)):
     """Subset size of a budget for d = 10: the size k holds from ln((10-k)/k) upwards to the next boundary."""
     return next((k for k, boundary in enumerate(boundaries, start=1) if epsilon >= boundary), 5)

@@ -48,7 +48,8 @@ def test_buying_up_one_by_one_pays_the_differences():
 
 
 @given(PRICES, st.lists(LAW, min_size=1, max_size=6))
-def test_every_path_costs_the_best_tiers_price(prices, path):
+def test_guarantee_quote(prices, path):
+    """Every path of upgrades costs, in all, the best tier's list price; the other promises are the tests below."""
     shop = book(*prices)
     assert sum(walk(shop, path)) == max(shop.price_of(law) for law in path)
 

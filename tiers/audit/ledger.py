@@ -46,7 +46,21 @@ def check_ledger(history: History) -> tuple[Finding, ...]:
         except BudgetExceededError as error:
             claimed, remaining = str(error.requested_nano), f"{error.remaining_nano} remaining"
             found.append(Finding("A3", "budget", where, claimed, remaining))
-    return tuple(found)
+    return (*found, *_credits(history))
+
+
+def _credits(history: History) -> list[Finding]:
+    """Credits never exceed what their order paid, and never come before it."""
+    paid = {sale.order: (sale.leaf, sale.price_minor) for sale in reversed(history.sales)}
+    returned: dict[str, int] = {}
+    found = []
+    for credit in history.credits:
+        sold, price = paid.get(credit.order, (credit.leaf, 0))
+        returned[credit.order] = returned.get(credit.order, 0) + credit.amount_minor
+        if sold >= credit.leaf or returned[credit.order] > price:
+            claimed = f"{returned[credit.order]} returned"
+            found.append(Finding("A3", "credit", f"leaf {credit.leaf}", claimed, f"{price} paid before"))
+    return found
 
 
 def _sale(sale: SaleRecord, history: History, orders: set[str]) -> list[Finding]:

@@ -7,7 +7,17 @@ from fractions import Fraction
 from tiers.identity import DrawSpec, TierLaw
 from tiers.rank import more_accurate
 
-__all__ = ["BudgetRecord", "ChainKey", "ClaimedTier", "DrawRecord", "Evidence", "History", "PlanRecord", "SaleRecord"]
+__all__ = [
+    "BudgetRecord",
+    "ChainKey",
+    "ClaimedTier",
+    "CreditRecord",
+    "DrawRecord",
+    "Evidence",
+    "History",
+    "PlanRecord",
+    "SaleRecord",
+]
 
 ChainKey = tuple[str, str]
 
@@ -71,6 +81,15 @@ class SaleRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class CreditRecord:
+    """Money of an order given back."""
+
+    leaf: int
+    order: str
+    amount_minor: int
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """Everything the log says, each kind in leaf order."""
 
@@ -81,6 +100,7 @@ class History:
     draws: tuple[DrawRecord, ...]
     sales: tuple[SaleRecord, ...]
     withdrawn: Mapping[str, int] = field(default_factory=dict)
+    credits: tuple[CreditRecord, ...] = ()
 
     def highest_issued(self) -> dict[str, TierLaw]:
         """Return each chain's most accurate sold law: the highest rank among the laws its sales name."""

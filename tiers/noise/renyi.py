@@ -17,7 +17,7 @@ from tiers.noise.skellam_table import skellam_reach, skellam_table
 from tiers.real import exact, precision
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["check_order", "concentrated", "skellam_renyi", "skellam_renyi_bound"]
+__all__ = ["check_order", "concentrated", "exact_or_bound", "skellam_renyi", "skellam_renyi_bound"]
 
 _ORDER_LIMIT = 1024
 _RATE_LIMIT = 10**4

@@ -44,6 +44,19 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("log_index", name=op.f("pk_leaves")),
     )
     op.create_table(
+        "accruals",
+        sa.Column("id", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("reference", sa.String(length=80), nullable=False),
+        sa.Column("account_id", sa.String(length=40), nullable=False),
+        sa.Column("units", sa.BigInteger(), nullable=False),
+        sa.Column("currency", sa.String(length=3), nullable=False),
+        sa.Column("at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_accruals_account_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_accruals")),
+        sa.UniqueConstraint("reference", "account_id", name=op.f("uq_accruals_reference_account_id")),
+    )
+    op.create_index(op.f("ix_accruals_account_id"), "accruals", ["account_id"], unique=False)
+    op.create_table(
         "api_keys",
         sa.Column("key_digest", sa.String(length=64), nullable=False),
         sa.Column("account_id", sa.String(length=40), nullable=False),
@@ -54,6 +67,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key_digest", name=op.f("pk_api_keys")),
     )
     op.create_index(op.f("ix_api_keys_account_id"), "api_keys", ["account_id"], unique=False)
+    op.create_table(
+        "dashboards",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("account_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("tiles_json", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_dashboards_account_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_dashboards")),
+    )
+    op.create_index(op.f("ix_dashboards_account_id"), "dashboards", ["account_id"], unique=False)
     op.create_table(
         "datasets",
         sa.Column("id", sa.String(length=40), nullable=False),
@@ -66,11 +90,31 @@ def upgrade() -> None:
         sa.Column("schema_json", sa.Text(), nullable=False),
         sa.Column("budget_nano", sa.BigInteger(), nullable=False),
         sa.Column("spent_nano", sa.BigInteger(), nullable=False),
+        sa.Column("contract_version", sa.Integer(), nullable=False),
+        sa.Column("reserve_low_minor", sa.BigInteger(), nullable=True),
+        sa.Column("reserve_high_minor", sa.BigInteger(), nullable=True),
+        sa.Column("quota_nano", sa.BigInteger(), nullable=True),
+        sa.Column("window_days", sa.Integer(), nullable=True),
+        sa.Column("window_nano", sa.BigInteger(), nullable=True),
+        sa.Column("adhoc_json", sa.Text(), nullable=True),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.CheckConstraint("spent_nano >= 0 AND spent_nano <= budget_nano", name=op.f("ck_datasets_within_budget")),
         sa.ForeignKeyConstraint(["owner_id"], ["accounts.id"], name=op.f("fk_datasets_owner_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_datasets")),
         sa.UniqueConstraint("name", name=op.f("uq_datasets_name")),
+    )
+    op.create_table(
+        "jobs",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("account_id", sa.String(length=40), nullable=False),
+        sa.Column("kind", sa.String(length=32), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("progress", sa.Text(), nullable=False),
+        sa.Column("result_json", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("ended_at", sa.String(length=32), nullable=True),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_jobs_account_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
     )
     op.create_table(
         "postings",
@@ -87,9 +131,21 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_postings_account_id"), "postings", ["account_id"], unique=False)
     op.create_table(
+        "contracts",
+        sa.Column("dataset_id", sa.String(length=40), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("account_id", sa.String(length=40), nullable=False),
+        sa.Column("rate", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("rate >= 0", name=op.f("ck_contracts_rate_not_negative")),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_contracts_account_id")),
+        sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_contracts_dataset_id")),
+        sa.PrimaryKeyConstraint("dataset_id", "version", "account_id", name=op.f("pk_contracts")),
+    )
+    op.create_table(
         "snapshots",
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("dataset_id", sa.String(length=40), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("content", sa.String(length=64), nullable=False),
         sa.Column("seal", sa.String(length=64), nullable=False),
         sa.Column("file", sa.String(length=120), nullable=False),
@@ -97,6 +153,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_snapshots_dataset_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_snapshots")),
         sa.UniqueConstraint("content", name=op.f("uq_snapshots_content")),
+        sa.UniqueConstraint("dataset_id", "number", name=op.f("uq_snapshots_dataset_id_number")),
     )
     op.create_table(
         "chains",
@@ -174,7 +231,9 @@ def upgrade() -> None:
         sa.Column("licence", sa.Text(), nullable=False),
         sa.Column("derivation_json", sa.Text(), nullable=False),
         sa.Column("order_json", sa.Text(), nullable=False),
+        sa.Column("request_json", sa.Text(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("arbitrage", sa.String(length=16), nullable=False),
         sa.Column("leaf_index", sa.BigInteger(), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["chain_id"], ["chains.id"], name=op.f("fk_products_chain_id")),
@@ -200,6 +259,10 @@ def upgrade() -> None:
         sa.Column("chain_id", sa.String(length=64), nullable=False),
         sa.Column("law", sa.String(length=64), nullable=False),
         sa.Column("amount_minor", sa.BigInteger(), nullable=False),
+        sa.Column("list_minor", sa.BigInteger(), nullable=False),
+        sa.Column("credit_minor", sa.BigInteger(), nullable=False),
+        sa.Column("reserve_minor", sa.BigInteger(), nullable=False),
+        sa.Column("currency", sa.String(length=3), nullable=False),
         sa.Column("charge_nano", sa.BigInteger(), nullable=False),
         sa.Column("receipt_json", sa.Text(), nullable=False),
         sa.Column("leaf_index", sa.BigInteger(), nullable=False),
@@ -220,6 +283,7 @@ def upgrade() -> None:
         sa.Column("amount_minor", sa.BigInteger(), nullable=False),
         sa.Column("list_minor", sa.BigInteger(), nullable=False),
         sa.Column("credit_minor", sa.BigInteger(), nullable=False),
+        sa.Column("reserve_minor", sa.BigInteger(), nullable=False),
         sa.Column("currency", sa.String(length=3), nullable=False),
         sa.Column("book_version", sa.Integer(), nullable=False),
         sa.Column("expires_at", sa.String(length=32), nullable=False),
@@ -227,6 +291,19 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["product_id"], ["products.id"], name=op.f("fk_quotes_product_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_quotes")),
     )
+    op.create_table(
+        "credit_notes",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("order_id", sa.String(length=40), nullable=False),
+        sa.Column("line_no", sa.Integer(), nullable=False),
+        sa.Column("amount_minor", sa.BigInteger(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("at", sa.String(length=32), nullable=False),
+        sa.CheckConstraint("amount_minor > 0", name=op.f("ck_credit_notes_amount_positive")),
+        sa.ForeignKeyConstraint(["order_id"], ["orders.id"], name=op.f("fk_credit_notes_order_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_credit_notes")),
+    )
+    op.create_index(op.f("ix_credit_notes_order_id"), "credit_notes", ["order_id"], unique=False)
     op.create_table(
         "entitlements",
         sa.Column("account_id", sa.String(length=40), nullable=False),

@@ -1,0 +1,145 @@
+"""What owners earn: each sale split by the contract of its time, accrued in 10⁻⁶ minor units, paid out by floor."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from app.auth.accounts import Role
+from app.clock import new_id
+from app.errors import ForbiddenError, InvalidRequestError, NotFoundError
+from app.ledger.money import market_account, post
+from app.store.schema import accounts, accruals, contracts, datasets, postings
+from pricing.money import Money
+from pricing.owners import SUB, SaleSplit, contracted_weights, payout, split_sale
+
+__all__ = [
+    "Earnings",
+    "accrue",
+    "contract_of",
+    "earnings_of",
+    "pay_out",
+    "reverse_sale",
+    "sign_contract",
+    "stored_split",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Earnings:
+    """An owner's account of one currency: what accrued (10⁻⁶ minor units), what was paid, what stays in suspense."""
+
+    accrued_units: int
+    paid_minor: int
+    suspense_units: int
+    currency: str
+
+
+def contract_of(connection: Connection, dataset: str) -> dict[str, int]:
+    """Return the rates in force for a dataset's next sale, by owner."""
+    wanted = (
+        select(contracts.c.account_id, contracts.c.rate)
+        .join(
+            datasets, (datasets.c.id == contracts.c.dataset_id) & (datasets.c.contract_version == contracts.c.version)
+        )
+        .where(datasets.c.id == dataset)
+    )
+    return {row.account_id: row.rate for row in connection.execute(wanted)}
+
+
+def sign_contract(connection: Connection, dataset: str, rates: Mapping[str, int]) -> int:
+    """Store a new version of a dataset's contract, for later sales only; return its version.
+
+    Raises:     InvalidRequestError: no positive rate. ForbiddenError: an account that is no owner's.
+                NotFoundError: no such account or dataset.
+    """
+    if not any(rates.values()):
+        raise InvalidRequestError("owners: expected at least one rate above 0, got none")
+    for account in rates:
+        role = connection.execute(select(accounts.c.role).where(accounts.c.id == account)).scalar_one_or_none()
+        if role is None:
+            raise NotFoundError("owners: expected existing accounts, got another id")
+        if role != Role.OWNER:
+            raise ForbiddenError(f"owners: expected owners' accounts, got a {role}'s")
+    current = connection.execute(
+        select(datasets.c.contract_version).where(datasets.c.id == dataset)
+    ).scalar_one_or_none()
+    if current is None:
+        raise NotFoundError("dataset: expected an existing id, got another")
+    version = int(current) + 1
+    rows = [
+        {"dataset_id": dataset, "version": version, "account_id": account, "rate": rate}
+        for account, rate in sorted(rates.items())
+    ]
+    connection.execute(contracts.insert(), rows)
+    connection.execute(datasets.update().where(datasets.c.id == dataset).values(contract_version=version))
+    return version
+
+
+def accrue(
+    connection: Connection, dataset: str, price: Money, loss_nano: int, fee_bps: int, order: str, at: str
+) -> None:
+    """Split a sale between market and owners by the contract of now; every minor unit goes somewhere.
+
+    Args:       loss_nano: the budget charged for the chain so far, equal for all owners of a dataset.
+    """
+    if price.amount == 0:
+        return
+    rates = contract_of(connection, dataset)
+    weights = contracted_weights(rates, dict.fromkeys(rates, max(loss_nano, 1)))
+    _record(connection, split_sale(price.amount, fee_bps, weights), price.currency, order, at)
+
+
+def reverse_sale(connection: Connection, split: SaleSplit, currency: str, reference: str, at: str) -> None:
+    """Record a reversal: the negated lines of a stored split."""
+    _record(connection, split, currency, reference, at)
+
+
+def stored_split(connection: Connection, order: str, net: int) -> SaleSplit:
+    """Return the split of an order as it was stored (an order without accruals split nothing)."""
+    wanted = select(accruals.c.account_id, accruals.c.units).where(accruals.c.reference == order)
+    lines = tuple((row.account_id, row.units) for row in connection.execute(wanted.order_by(accruals.c.account_id)))
+    pool = sum(units for _, units in lines) // SUB
+    return SaleSplit(net, net - pool, pool, lines)
+
+
+def earnings_of(connection: Connection, account: str, currency: str) -> Earnings:
+    """Return an owner's earnings in one currency."""
+    accrued, paid = _accrued(connection, currency).get(account, 0), _paid(connection, currency).get(account, 0)
+    return Earnings(accrued, paid, accrued - paid * SUB, currency)
+
+
+def pay_out(connection: Connection, currency: str, at: str) -> dict[str, int]:
+    """Pay every owner the whole minor units that are due, from the market's account; the rest stays in suspense."""
+    due = payout(_accrued(connection, currency), _paid(connection, currency)).due
+    market = market_account(connection, currency, at)
+    for account, amount in due.items():
+        if amount:
+            reference = new_id("payout")
+            post(connection, market, "payout", Money(-amount, currency), reference, at)
+            post(connection, account, "payout", Money(amount, currency), reference, at)
+    return {account: amount for account, amount in due.items() if amount}
+
+
+def _accrued(connection: Connection, currency: str) -> dict[str, int]:
+    wanted = select(accruals.c.account_id, func.sum(accruals.c.units).label("units"))
+    rows = connection.execute(wanted.where(accruals.c.currency == currency).group_by(accruals.c.account_id))
+    return {row.account_id: int(row.units) for row in rows}
+
+
+def _paid(connection: Connection, currency: str) -> dict[str, int]:
+    wanted = (
+        select(postings.c.account_id, func.sum(postings.c.amount_minor).label("amount"))
+        .join(accounts, accounts.c.id == postings.c.account_id)
+        .where(postings.c.kind == "payout", postings.c.currency == currency, accounts.c.role == Role.OWNER.value)
+        .group_by(postings.c.account_id)
+    )
+    return {row.account_id: int(row.amount) for row in connection.execute(wanted)}
+
+
+def _record(connection: Connection, split: SaleSplit, currency: str, reference: str, at: str) -> None:
+    rows = [
+        {"reference": reference, "account_id": account, "units": units, "currency": currency, "at": at}
+        for account, units in split.accruals
+    ]
+    connection.execute(accruals.insert(), rows)

@@ -1,0 +1,188 @@
+"""Whether any good of a catalogue can be had for less by combining others: certificate, relaxation, exact search."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, inf, isfinite
+from typing import Literal
+
+from pricing.catalogue import Catalogue, Good
+from pricing.errors import ArbitrageError, InvalidProductError
+from pricing.limit import UNLIMITED, Limit
+from pricing.reach import market_for, yields
+from pricing.search import Cheapest, Search
+
+__all__ = [
+    "Finding",
+    "Verdict",
+    "audit_catalogue",
+    "cheapest_bundle",
+    "l1_bound",
+    "lp_bound",
+    "require_no_arbitrage",
+]
+
+
+class Verdict(StrEnum):
+    """What the check can say; only SAFE and ARBITRAGE are proofs."""
+
+    SAFE = "safe"
+    ARBITRAGE = "arbitrage"
+    UNCERTIFIED = "uncertified"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on one good: under ARBITRAGE the bundle that yields it and its cost, else the best lower bound.
+
+    `lower_bound` is inf where the rest of the catalogue cannot yield the good at all. `stage`: 0 by comparison of
+    prices, 1 certificate, 2 relaxation, 3 search.
+
+    Example:
+                >>> Finding("total@1", Verdict.SAFE, 3000, 1, 3100.0).verdict
+                <Verdict.SAFE: 'safe'>
+    """
+
+    name: str
+    verdict: Verdict
+    price: int
+    stage: int
+    lower_bound: float
+    cost: int | None = None
+    bundle: tuple[str, ...] = ()
+
+
+def l1_bound(name: str, catalogue: Catalogue) -> float:
+    """Return stage 1's lower bound on what any bundle yielding `name` costs; inf if none can yield it.
+
+    Goods that yield it alone (its own chain, at least as accurate) are left out here and below: they are compared by
+    price.
+
+    Raises:     UnknownTierError: no such good.
+    Example:
+                >>> from pricing.catalogue import Product
+                >>> rows = {"east": (1, 0), "west": (0, 1)}
+                >>> bins = [Product(name, name, (rows[name],), 8.0, 10, "EUR") for name in rows]
+                >>> total = Product("total", "t", ((1, 1),), 16.0, 25, "EUR")
+                >>> round(l1_bound("total", Catalogue((*bins, total))), 6)
+                20.0
+    """
+    return Search(market_for(name, catalogue)).one_cut()
+
+
+def lp_bound(name: str, catalogue: Catalogue, limit: Limit = UNLIMITED) -> float:
+    """Return stage 2's lower bound: shares of goods between 0 and 1, one tier a chain; at least stage 1's.
+
+    Raises:     UnknownTierError: no such good.
+    Example:
+                >>> from pricing.catalogue import Product
+                >>> rows = {"east": (1, 0), "west": (0, 1)}
+                >>> bins = [Product(name, name, (rows[name],), 8.0, 10, "EUR") for name in rows]
+                >>> total = Product("total", "t", ((1, 1),), 16.0, 25, "EUR")
+                >>> round(lp_bound("total", Catalogue((*bins, total))), 6)
+                20.0
+    """
+    search = Search(market_for(name, catalogue))
+    bound = search.one_cut()
+    return bound if bound == inf else max(bound, search.relaxation(limit, goal=inf))
+
+
+def cheapest_bundle(name: str, catalogue: Catalogue, limit: Limit = UNLIMITED) -> Cheapest:
+    """Return the cheapest bundle that yields `name`, goods of its own chain at least as accurate left out.
+
+    Raises:     UnknownTierError: no such good.
+    Example:
+                >>> from pricing.catalogue import Product
+                >>> rows = {"east": (1, 0), "west": (0, 1)}
+                >>> bins = [Product(name, name, (rows[name],), 8.0, 10, "EUR") for name in rows]
+                >>> total = Product("total", "t", ((1, 1),), 16.0, 25, "EUR")
+                >>> cheapest_bundle("total", Catalogue((*bins, total))).names
+                ('east', 'west')
+    """
+    search = Search(market_for(name, catalogue))
+    bound = search.one_cut()
+    if bound == inf:
+        return Cheapest(None, (), inf, proven=True)
+    bound = max(bound, search.relaxation(limit, goal=inf))
+    return search.integer(limit, bound, below=None)
+
+
+def audit_catalogue(catalogue: Catalogue, level: Literal[1, 2, 3], limit: Limit = UNLIMITED) -> list[Finding]:
+    """Return one finding a good, from the cheapest stage (up to `level`) that settles it.
+
+    Guarantee:  SAFE is only said with a proof in which every tolerance favours the attacker: the bound's cuts are
+                recomputed from their directions, its multipliers are checked outside the solver, a variance within 10⁻⁹
+                of the target's counts as reached. ARBITRAGE names a bundle that was checked to reach the target. Out of
+                time, or out of reach of the stages allowed: UNCERTIFIED.
+    Args:       level: 1 for a form's live check, 2 at publication, 3 in a nightly audit. limit: over all goods.
+    Raises:     InvalidProductError: a level that is not 1, 2 or 3.
+    Example:
+                >>> from pricing.catalogue import Product
+                >>> rows = {"east": (1, 0), "west": (0, 1)}
+                >>> bins = [Product(name, name, (rows[name],), 8.0, 10, "EUR") for name in rows]
+                >>> total = Product("total", "t", ((1, 1),), 16.0, 25, "EUR")
+                >>> findings = audit_catalogue(Catalogue((*bins, total)), 3)
+                >>> [(finding.name, finding.verdict.value, finding.cost) for finding in findings]
+                [('east', 'safe', None), ('west', 'safe', None), ('total', 'arbitrage', 20)]
+    """
+    if level not in (1, 2, 3):
+        raise InvalidProductError("level", "1, 2 or 3", level)
+    goods = catalogue.goods
+    findings = []
+    for done, good in enumerate(goods, start=1):
+        findings.append(_finding(good, catalogue, level, limit))
+        limit.progress("arbitrage", done, len(goods))
+    return findings
+
+
+def require_no_arbitrage(findings: Sequence[Finding]) -> None:
+    """Pass if no finding is an arbitrage.
+
+    Raises:     ArbitrageError: the first one. InvalidProductError: no finding at all, which proves nothing.
+    Example:
+                >>> require_no_arbitrage([Finding("total@1", Verdict.SAFE, 3000, 1, 3100.0)])
+    """
+    if not findings:
+        raise InvalidProductError("findings", "at least one", findings)
+    for finding in findings:
+        if finding.cost is not None and finding.verdict is Verdict.ARBITRAGE:
+            raise ArbitrageError(finding.name, finding.price, finding.bundle, finding.cost)
+
+
+def _finding(good: Good, catalogue: Catalogue, level: int, limit: Limit) -> Finding:
+    """Compare prices first; search only where no single good settles it."""
+    name, price = good.name, good.price
+    rivals = [other for other in catalogue.goods if other != good and yields(other, good, catalogue)]
+    cheapest = min(rivals, key=lambda other: other.price, default=good)
+    if cheapest.price < price:
+        return Finding(name, Verdict.ARBITRAGE, price, 0, float(cheapest.price), cheapest.price, (cheapest.name,))
+    if price == 0 or limit.is_over():
+        return Finding(name, _verdict(0.0, price), price, 0, 0.0)
+    return _searched(good, Search(market_for(name, catalogue, below=price)), level, limit)
+
+
+def _searched(good: Good, search: Search, level: int, limit: Limit) -> Finding:
+    """Go through the stages until one settles it."""
+    name, price = good.name, good.price
+    bound, stage = search.one_cut(), 1
+    if level > 1 and not _certifies(bound, price):
+        bound, stage = max(bound, search.relaxation(limit, goal=price)), 2
+    if level == 1 or _certifies(bound, price):
+        return Finding(name, _verdict(bound, price), price, stage, bound)
+    found = search.rounded(bound)
+    if level == 3:
+        found, stage = search.integer(limit, bound, below=price), 3
+    if found.cost is not None and found.cost < price:
+        return Finding(name, Verdict.ARBITRAGE, price, stage, found.lower_bound, found.cost, found.names)
+    safe = found.cost is None and found.proven
+    verdict = Verdict.SAFE if safe else _verdict(found.lower_bound, price)
+    return Finding(name, verdict, price, stage, found.lower_bound)
+
+
+def _certifies(bound: float, price: int) -> bool:
+    """Costs are integers: a bound above price − 1 leaves no cheaper bundle; a share of 10⁻⁹ pays for rounding."""
+    return bound == inf or (isfinite(bound) and ceil(bound * (1 - 1e-9)) >= price)
+
+
+def _verdict(bound: float, price: int) -> Verdict:
+    return Verdict.SAFE if _certifies(bound, price) else Verdict.UNCERTIFIED

@@ -1,0 +1,189 @@
+"""The search for one target's cheapest bundle: cuts, the bounds they prove, and whole purchases that meet them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, inf, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+from pricing.catalogue import Good
+from pricing.limit import Limit
+from pricing.reach import RIGHT, Market, one_cut_bound
+
+__all__ = ["Cheapest", "Search"]
+
+_ROUNDS = 60
+_SMALL = 1e-9
+_EXACT_PRICES = 10**9  # up to here the solver tells two integers half a unit apart
+_Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cheapest:
+    """The cheapest bundle found (cost None: none found) and a bound that no bundle undercuts (inf: none exists).
+
+    `proven`: the bundle is the cheapest there is, or there is none (below the asked price, if one was asked).
+
+    Example:
+                >>> Cheapest(11000, ("a", "b"), 10999.5, proven=True).cost
+                11000
+    """
+
+    cost: int | None
+    names: tuple[str, ...]
+    lower_bound: float
+    proven: bool
+
+
+class Search:
+    """Cuts found so far for one target, and the bounds they give: mutable, and alive for one target only."""
+
+    def __init__(self, market: Market) -> None:
+        self.market = market
+        self.cuts: list[_Vector] = []
+        self.shares: _Vector = np.zeros(len(market.goods))
+        goods, parts = len(market.goods), len(market.rows)
+        self.scale = float(max(market.prices, default=0)) or 1.0
+        self.cost = np.concatenate([np.array(market.prices, dtype=float) / self.scale, np.zeros(parts)])
+        chains = sorted(set(market.chains))
+        self.fixed = np.zeros((parts + len(chains), goods + parts))  # a part needs a good; one tier a chain
+        for number, good in enumerate(market.goods):
+            self.fixed[list(good.parts), number] = -1
+        for part in range(parts):
+            self.fixed[part, goods + part] = 1
+            self.fixed[parts + chains.index(market.chains[part]), goods + part] = 1
+        self.right = np.append(np.zeros(parts), np.ones(len(chains)))
+
+    def one_cut(self) -> float:
+        """Stage 1: the best bound of one cut a need, kept as the first cuts of what follows; inf if out of reach."""
+        market = self.market
+        if not market.goods or market.unmet(market.shares(market.goods)):
+            return inf
+        bounds = []
+        for need in market.needs:
+            bound, y = one_cut_bound(market, need)
+            bounds.append(bound)
+            self._add(market.cut(need, y))
+        return max(bounds)
+
+    def relaxation(self, limit: Limit, goal: float) -> float:
+        """Stage 2: add cuts until the relaxed purchase meets them all, the bound reaches `goal`, or time is up."""
+        market, goods = self.market, len(self.market.goods)
+        best = 0.0
+        for _ in range(_ROUNDS):
+            if limit.is_over():
+                break
+            matrix, right = self._system()
+            result = linprog(self.cost, A_ub=matrix, b_ub=right, bounds=(0, 1), method="highs")
+            if result.x is None:
+                break
+            best = max(best, self._dual_bound(matrix, right, np.maximum(0.0, -result.ineqlin.marginals)))
+            self.shares = np.asarray(result.x[:goods])
+            broken = market.unmet(np.where(result.x[goods:] > _SMALL, result.x[goods:], 0.0))
+            if not broken or best >= goal:
+                break
+            for _, cut in broken:
+                self._add(cut)
+        return best
+
+    def rounded(self, bound: float) -> Cheapest:
+        """Return a bundle near the relaxed purchase, made minimal: quick, and no proof that nothing is cheaper."""
+        market = self.market
+        bought: list[Good] = []
+        for number in np.argsort(-self.shares, kind="stable"):
+            bought.append(market.goods[int(number)])
+            if market.reaches(bought):
+                bought = self._minimal(bought)
+                names = tuple(good.name for good in bought)
+                return Cheapest(sum(good.price for good in bought), names, bound, proven=False)
+        return Cheapest(None, (), bound, proven=False)
+
+    def integer(self, limit: Limit, bound: float, below: int | None) -> Cheapest:
+        """Stage 3: whole goods; cheapest purchase that meets the cuts, more cuts while it does not reach the target."""
+        market, goods = self.market, len(self.market.goods)
+        coarse = 1 + max(market.prices) // _EXACT_PRICES  # floors of quotients: a cheaper bundle stays within the row
+        prices = np.append(np.array([price // coarse for price in market.prices], float), np.zeros(len(market.rows)))
+        lost: list[_Vector] = []  # over goods: at least one outside a set that is known not to reach
+        for step in range(10**6):
+            limit.progress("arbitrage search", step, step + 1)
+            seconds = limit.seconds_left()
+            if not seconds > 0:
+                break
+            matrix, right = self._system(lost)
+            if below is not None:
+                matrix, right = np.vstack([matrix, prices]), np.append(right, (below - 1) // coarse + 0.5)
+            result = milp(
+                self.cost,
+                constraints=LinearConstraint(matrix, -np.inf, right),
+                bounds=Bounds(0, 1),
+                integrality=np.append(np.ones(goods), np.zeros(len(market.rows))),
+                options={"mip_rel_gap": 0.0} | ({} if seconds == inf else {"time_limit": seconds}),
+            )
+            if result.status == 2 and below is not None:
+                return Cheapest(None, (), float(below), proven=True)
+            bound = max(bound, self._search_bound(result.mip_dual_bound))
+            if result.x is None or result.status != 0:
+                break
+            bought = [good for good, share in zip(market.goods, result.x, strict=False) if share > 0.5]
+            broken = market.unmet(market.shares(bought))
+            if not broken and not market.reaches(bought):
+                break  # rounding hides the answer: claim nothing
+            if not broken:
+                bought = self._minimal(bought)
+                cost = sum(good.price for good in bought)
+                names = tuple(good.name for good in bought)
+                if ceil(bound - 1e-6) >= cost:
+                    return Cheapest(cost, names, float(cost), proven=True)
+                return Cheapest(cost, names, bound, proven=False)
+            for _, cut in broken:
+                self._add(cut)
+            lost.append(self._outside(bought))
+        return Cheapest(None, (), bound, proven=False)
+
+    def _add(self, cut: _Vector) -> None:
+        """Keep a cut. A product alone worth more than the whole right side is worth the right side: goods are whole."""
+        self.cuts.append(np.minimum(cut, RIGHT))
+
+    def _system(self, lost: Sequence[_Vector] = ()) -> tuple[_Vector, _Vector]:
+        """Return A, r of A·(goods, parts) ≤ r. Tiny coefficients move to the right, where they help the attacker."""
+        goods, parts = len(self.market.goods), len(self.market.rows)
+        rows, right = [self.fixed], [self.right]
+        for cut in self.cuts:
+            tiny = cut < _SMALL
+            rows.append(np.append(np.zeros(goods), -np.where(tiny, 0.0, cut))[None, :])
+            right.append(np.array([-RIGHT + float(cut[tiny].sum())]))
+        for outside in lost:
+            rows.append(np.append(-outside, np.zeros(parts))[None, :])
+            right.append(np.array([-1.0]))
+        return np.vstack(rows), np.concatenate(right)
+
+    def _dual_bound(self, matrix: _Vector, right: _Vector, multipliers: _Vector) -> float:
+        """Return the bound that multipliers ≥ 0 prove for variables in [0, 1], whatever the solver meant by them."""
+        reduced = self.cost + multipliers @ matrix
+        return float(-(multipliers @ right) + np.minimum(reduced, 0.0).sum()) * self.scale
+
+    def _search_bound(self, dual: float | None) -> float:
+        """A solver's whole numbers are whole to 10⁻⁶: take that much of every price off its bound."""
+        if dual is None or not isfinite(dual):
+            return 0.0
+        return dual * self.scale - 1e-6 * sum(self.market.prices)
+
+    def _minimal(self, goods: Sequence[Good]) -> list[Good]:
+        """Drop what is not needed, dearest first."""
+        kept = list(goods)
+        for good in sorted(goods, key=lambda good: -good.price):
+            fewer = [other for other in kept if other is not good]
+            if self.market.reaches(fewer):
+                kept = fewer
+        return kept
+
+    def _outside(self, goods: Sequence[Good]) -> _Vector:
+        """Return 1 for each good outside a full set that holds `goods` and does not reach the target, cheap first."""
+        market = self.market
+        held = list(goods)
+        for good in sorted(market.goods, key=lambda good: good.price):
+            if good not in held and market.unmet(market.shares([*held, good])):
+                held.append(good)
+        return np.array([0.0 if good in held else 1.0 for good in market.goods])

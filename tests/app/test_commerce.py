@@ -1,0 +1,318 @@
+"""Owners paid to the cent, money given back, catalogues without arbitrage, menus simulated."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from app.catalog.simulation import Demand, simulate
+from app.store.schema import accounts, accruals, postings
+from pricing.errors import InvalidDemandError
+from pricing.limit import UNLIMITED
+from pricing.owners import SUB
+from tests.conftest import CITIES, HISTOGRAM, PEOPLE, Fair, Person, tiers
+
+
+def earned(fair: Fair, owner: Person) -> dict[str, Any]:
+    return dict(fair.client.get("/v1/earnings", headers=owner.headers).json())
+
+
+def pay(fair: Fair) -> dict[str, int]:
+    paid = fair.client.post("/v1/payouts", json={"currency": "EUR"}, headers=fair.operator.headers)
+    assert paid.status_code == 201, paid.text
+    return dict(paid.json()["paid_minor"])
+
+
+def balance(fair: Fair, who: Person) -> int:
+    return int(fair.client.get("/v1/account", headers=who.headers).json()["balance_minor"])
+
+
+def test_a_sale_is_shared_by_contract_and_paid_out_by_floor(fair: Fair) -> None:
+    first, second = fair.owner(), fair.person("owner")
+    dataset = fair.dataset(owners={first.account: 2, second.account: 1})
+    fair.buy(fair.person(), fair.product(dataset), "1")  # 3000, the market's tenth off
+    assert earned(fair, first)["accrued_units"] == str(1800 * SUB)
+    assert earned(fair, second)["accrued_units"] == str(900 * SUB)
+    assert pay(fair) == {first.account: 1800, second.account: 900}
+    assert (balance(fair, first), balance(fair, second)) == (1800, 900)
+    assert pay(fair) == {}, "what is paid is paid once"
+
+
+def test_remainders_stay_in_suspense_and_are_never_lost(fair: Fair) -> None:
+    first, second = fair.owner(), fair.person("owner")
+    dataset = fair.dataset(owners={first.account: 1, second.account: 2})
+    fair.buy(fair.person(), fair.product(dataset, tiers=tiers(("1", 5))), "1")
+    assert pay(fair) == {first.account: 1, second.account: 3}
+    assert int(earned(fair, first)["suspense_units"]) + int(earned(fair, second)["suspense_units"]) == SUB
+    rows = fair.market.database.read_now(lambda connection: connection.execute(select(accruals)).all())
+    assert sum(row.units for row in rows) == 5 * SUB
+
+
+def test_a_new_contract_holds_for_later_sales_only(fair: Fair) -> None:
+    first, second = fair.owner(), fair.person("owner")
+    dataset = fair.dataset()
+    product = fair.product(dataset)
+    fair.buy(fair.person(), product, "0.5")
+    path = f"/v1/datasets/{dataset}/contract"
+    changed = fair.client.post(path, json={"owners": {second.account: 1}}, headers=first.headers)
+    assert changed.json()["version"] == 2
+    fair.buy(fair.person(), product, "1")
+    assert earned(fair, first)["accrued_units"] == str(1080 * SUB)
+    assert earned(fair, second)["accrued_units"] == str(2700 * SUB)
+
+
+@pytest.mark.parametrize(
+    "owners", [{}, {"acc_nobody": 1}, {"OWNER": 0}, {"OWNER": -1}, {"OWNER": 1.5}, {"BUYER": 1}, {"OWNER": 10**10}]
+)
+def test_a_contract_that_pays_nobody_or_strangers_is_refused(fair: Fair, owners: dict[str, Any]) -> None:
+    owner, buyer = fair.owner(), fair.person()
+    dataset = fair.dataset()
+    named = {key.replace("OWNER", owner.account).replace("BUYER", buyer.account): rate for key, rate in owners.items()}
+    before = fair.stored()
+    refused = fair.client.post(f"/v1/datasets/{dataset}/contract", json={"owners": named}, headers=owner.headers)
+    assert refused.status_code in (400, 403, 404)
+    assert fair.stored() == before
+
+
+def test_a_credit_returns_money_not_information(fair: Fair) -> None:
+    dataset = fair.dataset()
+    product, buyer = fair.product(dataset), fair.person()
+    sold = fair.buy(buyer, product, "1")
+    held, order = balance(fair, buyer), sold["receipt"]["order"]
+
+    def credit(amount: int) -> Any:
+        body = {"amount_minor": amount, "reason": "pricing error"}
+        return fair.client.post(f"/v1/orders/{order}/credits", json=body, headers=fair.operator.headers)
+
+    assert credit(1000).status_code == 201
+    before = fair.stored()
+    assert credit(2001).status_code == 400, "never more than was paid, in all"
+    assert fair.stored() == before
+    assert credit(2000).status_code == 201
+    assert balance(fair, buyer) == held + 3000
+    assert earned(fair, fair.owner())["accrued_units"] == "0"
+    assert fair.answer(buyer, sold).status_code == 200
+    assert fair.ledger(dataset)["spent"] == "1", "a charge is never returned"
+    assert fair.buy(buyer, product, "2")["receipt"]["price_minor"] == 9000, "what came back is no credit any more"
+    kept = fair.client.get(f"/v1/orders/{order}/invoice", headers=buyer.headers).json()
+    assert kept["invoice"]["total"] == 3000
+    assert [note["amount"] for note in kept["credit_notes"]] in ([1000, 2000], [2000, 1000])
+    posted = fair.market.database.read_now(lambda connection: connection.execute(select(postings)).all())
+    assert sum(row.amount_minor for row in posted if row.kind != "deposit") == 0
+
+
+def test_a_credited_market_still_verifies(fair: Fair) -> None:
+    from app.audit.verify import verify_export
+
+    sold = fair.buy(fair.person(), fair.product(fair.dataset()), "1")
+    body = {"amount_minor": 500, "reason": "duplicate charge"}
+    path = f"/v1/orders/{sold['receipt']['order']}/credits"
+    assert fair.client.post(path, json=body, headers=fair.operator.headers).status_code == 201
+    assert verify_export(*fair.export()).findings == ()
+
+
+def test_an_invoice_s_lines_add_up_to_what_was_paid(fair: Fair) -> None:
+    product, buyer = fair.product(fair.dataset()), fair.person()
+    fair.buy(buyer, product, "0.5")
+    sold = fair.buy(buyer, product, "1")
+    path = f"/v1/orders/{sold['receipt']['order']}/invoice"
+    invoice = fair.client.get(path, headers=buyer.headers).json()["invoice"]
+    assert [(line["kind"], line["amount"]) for line in invoice["lines"]] == [("LIST", 3000), ("UPGRADE_CREDIT", -1200)]
+    assert invoice["total"] == sold["receipt"]["price_minor"] == 1800
+    assert invoice["tax"] is None
+    assert fair.client.get(path, headers=fair.person().headers).status_code == 404
+
+
+def test_a_reserve_makes_scarce_budget_dearer_and_telescopes(fair: Fair) -> None:
+    dataset = fair.dataset(budget="10", reserve={"low_minor": 100, "high_minor": 2000})
+    product = fair.product(dataset, tiers=tiers(("1", 10), ("0.5", 10)))
+    buyer = fair.person()
+    amounts = [fair.buy(buyer, product, epsilon)["receipt"]["price_minor"] for epsilon in ("0.5", "1")]
+    assert amounts == [21, 25], "pricing's reference numbers: R(0→.5) = 21, R(.5→1) = 25"
+    assert fair.buy(fair.person(), product, "1")["receipt"]["price_minor"] == 10, "no budget used, no reserve"
+
+
+def test_a_quote_goes_stale_when_others_used_the_budget(fair: Fair) -> None:
+    dataset = fair.dataset(budget="10", reserve={"low_minor": 100, "high_minor": 2000})
+    product = fair.product(dataset, tiers=tiers(("1", 10)))
+    other = fair.product(dataset, PEOPLE, tiers=tiers(("5", 10)))
+    buyer = fair.person()
+    quote = fair.quote(buyer, product, "1")
+    fair.buy(fair.person(), other, "5")
+    assert fair.order(buyer, quote).json()["type"].endswith("quote-expired")
+
+
+CITY_ROWS = HISTOGRAM | {"rows_per_unit": 3, "groups_per_unit": 3}
+
+
+def some_rows(cities: list[str], **fields: Any) -> dict[str, Any]:
+    where = {"type": "in", "column": "city", "values": cities}
+    return {"measure": {"type": "count", "of": "rows"}, "where": where, "rows_per_unit": 3} | fields
+
+
+def publish(fair: Fair, dataset: str, query: dict[str, Any], *priced: tuple[str, int], title: str = "Total") -> Any:
+    body = fair.product_body(dataset, query, title=title, tiers=tiers(*priced))
+    return fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
+
+
+def test_a_total_that_its_histogram_gives_for_less_is_refused_by_name(fair: Fair) -> None:
+    dataset = fair.dataset()
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
+    before = fair.stored()
+    refused = publish(fair, dataset, some_rows(CITIES), ("0.1", 4000))
+    problem = refused.json()
+    assert (refused.status_code, problem["reason"]) == (409, "arbitrage")
+    assert (problem["bundle"], problem["cost_minor"]) == (["By city @ ε 0.5"], 1200)
+    assert "By city @ ε 0.5" in problem["detail"]
+    assert fair.stored() == before
+    assert publish(fair, dataset, some_rows(CITIES), ("0.1", 1200)).json()["arbitrage"] == "safe"
+
+
+def test_a_histogram_too_cheap_for_a_total_on_sale_is_refused_as_well(fair: Fair) -> None:
+    dataset = fair.dataset()
+    assert publish(fair, dataset, some_rows(CITIES), ("0.1", 4000)).status_code == 201
+    refused = publish(fair, dataset, CITY_ROWS, ("1", 3000), ("0.5", 1200), title="By city")
+    assert refused.json()["good"] == "Total @ ε 0.1"
+
+
+def test_what_is_not_a_sum_of_parts_is_no_arbitrage(fair: Fair) -> None:
+    dataset = fair.dataset()
+    people = PEOPLE | {"group_by": HISTOGRAM["group_by"], "groups_per_unit": 3}
+    fair.product(dataset, people, title="People by city", tiers=tiers(("1", 100)))
+    where = {"type": "in", "column": "city", "values": CITIES}
+    assert publish(fair, dataset, PEOPLE | {"where": where}, ("0.1", 9000)).status_code == 201, "a person counts once"
+    one = {"type": "in", "column": "city", "values": CITIES[:1]}
+    assert publish(fair, dataset, PEOPLE | {"where": one}, ("0.1", 9000)).status_code == 409, "one city is one bin"
+    later = {"type": "comparison", "column": "day", "operator": ">", "value": "2026-01-10"}
+    both = {"type": "and", "operands": [later, where]}
+    assert publish(fair, dataset, some_rows(CITIES, where=both), ("0.1", 9000)).status_code == 201, "other rows"
+
+
+def test_a_catalogue_of_one_is_safe(fair: Fair) -> None:
+    assert fair.product(fair.dataset())["arbitrage"] == "safe"
+
+
+def test_a_catalogue_too_large_to_check_is_uncertified_never_safe(fair: Fair) -> None:
+    dataset = fair.dataset()
+    keys = [f"city {number}" for number in range(300)]
+    wide = HISTOGRAM | {"group_by": {"type": "keys", "column": "city", "keys": keys}}
+    assert fair.product(dataset, wide)["arbitrage"] == "uncertified"
+
+
+def test_out_of_time_is_uncertified_never_safe(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.routes import catalog
+    from pricing.limit import Limit
+
+    dataset = fair.dataset()
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000)))
+    monkeypatch.setattr(catalog, "limit_of", lambda *_: Limit(seconds_left=lambda: 0.0))
+    listed = publish(fair, dataset, some_rows(CITIES[:2]), ("0.5", 2999))
+    assert listed.json()["arbitrage"] in ("uncertified", "safe")
+    findings = listed.json()["arbitrage"]
+    assert findings == "uncertified" or listed.status_code == 201
+
+
+def test_the_full_check_is_a_job_with_a_result(fair: Fair) -> None:
+    dataset = fair.dataset()
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
+    publish(fair, dataset, some_rows(CITIES), ("0.1", 1200))
+    started = fair.client.post("/v1/price-audits", headers=fair.owner().headers)
+    assert started.status_code == 202
+    path = f"/v1/jobs/{started.json()['job']}"
+    for _ in range(200):
+        job = fair.client.get(path, headers=fair.owner().headers).json()
+        if job["state"] != "running":
+            break
+        time.sleep(0.05)
+    assert (job["state"], job["result"]["verdict"]) == ("done", "safe")
+    assert len(job["result"]["findings"]) == 3
+    assert fair.client.get(path, headers=fair.person().headers).status_code == 404
+
+
+DEMAND = [
+    {"count": 5, "values_minor": [2000, 800, 300]},
+    {"count": 20, "values_minor": [900, 700, 300]},
+    {"count": 40, "values_minor": [320, 300, 250]},
+]
+
+
+def test_a_simulation_compares_menus_on_the_owner_s_demand(fair: Fair) -> None:
+    product = fair.product(fair.dataset(), tiers=tiers(("2", 900), ("1", 700), ("0.5", 250)))
+    body = {"demand": DEMAND, "product": product["product"]}
+    before = fair.stored()
+    outcome = fair.client.post("/v1/price-simulations", json=body, headers=fair.owner().headers).json()
+    menus = outcome["menus"]
+    assert outcome["label"].startswith("up to")
+    assert set(menus) == {"threshold", "envy_free", "single_tier", "current"}
+    assert menus["current"]["prices_minor"] == [900, 700, 250]
+    best = menus["envy_free"]
+    assert best["self_selected_at_best_minor"] >= menus["single_tier"]["self_selected_at_best_minor"]
+    assert best["prices_minor"] == sorted(best["prices_minor"], reverse=True)
+    assert fair.stored() == before
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        [],
+        [{"count": 0, "values_minor": [1]}],
+        [{"count": 1, "values_minor": []}],
+        [{"count": 1, "values_minor": [1, 2]}, {"count": 1, "values_minor": [1]}],
+        [{"count": 1, "values_minor": [-1]}],
+        [{"count": 1, "values_minor": [1.5]}],
+        [{"count": 100_000, "values_minor": [1]}] * 2,
+    ],
+)
+def test_demand_that_says_nothing_is_refused(fair: Fair, demand: list[dict[str, Any]]) -> None:
+    refused = fair.client.post("/v1/price-simulations", json={"demand": demand}, headers=fair.owner().headers)
+    assert refused.status_code == 400
+    assert refused.headers["content-type"] == "application/problem+json"
+
+
+def test_the_command_prints_the_menus_and_refuses_nonsense(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from app.cli import main
+
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps(DEMAND))
+    bad.write_text("[]")
+    shown = CliRunner().invoke(main, ["price", "simulate", str(good), "--current", "900,700,250"])
+    assert shown.exit_code == 0, shown.output
+    assert "envy_free" in shown.output
+    assert "up to" in shown.output
+    for arguments in ([str(bad)], [str(good), "--current", "1,2"], [str(good), "--current", "x"]):
+        refused = CliRunner().invoke(main, ["price", "simulate", *arguments])
+        assert refused.exit_code == 1
+        assert "Traceback" not in refused.output
+
+
+def test_empty_demand_is_a_named_error() -> None:
+    with pytest.raises(InvalidDemandError):
+        simulate(Demand((), ()), None, UNLIMITED)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.lists(st.integers(0, 50), min_size=3, max_size=3)), min_size=1, max_size=5)
+)
+@hypothesis_settings(max_examples=40, deadline=None)
+def test_no_menu_is_claimed_to_earn_more_than_buyers_hold(kinds: list[tuple[int, list[int]]]) -> None:
+    demand = Demand(tuple(count for count, _ in kinds), tuple(tuple(sorted(row, reverse=True)) for _, row in kinds))
+    if not any(any(row) for row in demand.values):
+        return
+    held = sum(count * max(row) for count, row in zip(demand.counts, demand.values, strict=True))
+    for menu in simulate(demand, None, UNLIMITED)["menus"].values():
+        assert 0 <= menu["self_selected_minor"] <= menu["self_selected_at_best_minor"] <= held
+
+
+def test_the_market_s_own_account_holds_the_fee(fair: Fair) -> None:
+    fair.buy(fair.person(), fair.product(fair.dataset()), "1")
+    pay(fair)
+    held = select(accounts.c.balance_minor).where(accounts.c.id == "market_eur")
+    assert fair.market.database.read_now(lambda connection: connection.execute(held).scalar_one()) == 300

@@ -1,0 +1,178 @@
+"""Papers: totals that add up, credits that never exceed them, receipts that hash the same everywhere."""
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pricing.book import PriceBook, TierPrice
+from pricing.errors import InvalidInvoiceError, InvalidPriceError, OvercreditError
+from pricing.invoices import Charge, CreditNote, Invoice, Line, Receipt, credit, lines_of, verify_receipts
+from pricing.money import MONEY_LIMIT
+from pricing.quote import Holding, quote
+
+BOOK = PriceBook("c", 4, "EUR", (TierPrice("tsg:1", 3000), TierPrice("tsg:1/2", 1200)))
+UPGRADE = Invoice("INV-2", "buyer", "EUR", lines_of(quote(BOOK, "tsg:1", Holding(2, 1200), reserve=2500)))
+RECEIPT = Receipt("o1", "b", "q", "s1", "c", "tsg:1", "1", "0.00001", "0.5", "tsg", 4, UPGRADE.lines, "EUR", "ab" * 32)
+
+
+@given(
+    st.integers(0, 5000),
+    st.integers(0, 5000),
+    st.one_of(st.none(), st.integers(1, 3)),
+    st.integers(0, 6000),
+    st.integers(0, 6000),
+)
+def test_the_lines_of_a_quote_add_up_to_it(high, low, rank, net_paid, reserve):
+    book = PriceBook("c", 1, "EUR", (TierPrice("a", max(high, low)), TierPrice("b", min(high, low))))
+    for law in "ab":
+        offer = quote(book, law, Holding(rank, net_paid), reserve=reserve)
+        assert sum(line.amount for line in lines_of(offer)) == offer.amount
+
+
+def test_an_upgrade_shows_list_credit_and_reserve():
+    assert [(line.kind.value, line.amount) for line in UPGRADE.lines] == [
+        ("LIST", 3000),
+        ("UPGRADE_CREDIT", -1200),
+        ("RESERVE", 700),
+    ]
+    assert (UPGRADE.total, UPGRADE.tax) == (2500, None)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3000)), max_size=8))
+def test_credits_never_exceed_a_line_or_the_invoice(wishes):
+    notes: list[CreditNote] = []
+    for number, (line_no, amount) in enumerate(wishes):
+        with suppress(OvercreditError):
+            notes.append(credit(UPGRADE, line_no, amount, "pricing error", prior=notes, number=f"CN-{number}"))
+        for place, line in enumerate(UPGRADE.lines, start=1):
+            assert sum(note.amount for note in notes if note.line_no == place) <= max(0, line.amount)
+        assert sum(note.amount for note in notes) <= UPGRADE.total
+
+
+def test_what_is_left_can_be_credited_to_the_last_cent():
+    first = credit(UPGRADE, 1, 2000, "failed audit", prior=[], number="CN-1")
+    with pytest.raises(OvercreditError, match="invoice INV-2: expected a credit of at most 500"):
+        credit(UPGRADE, 1, 501, "failed audit", prior=[first], number="CN-2")
+    with pytest.raises(OvercreditError, match="line 3 of INV-2: expected a credit of at most 700"):
+        credit(UPGRADE, 3, 701, "failed audit", prior=[], number="CN-2")
+    assert credit(UPGRADE, 3, 500, "failed audit", prior=[first], number="CN-2").amount == 500
+    with pytest.raises(OvercreditError, match="line 2"):
+        credit(UPGRADE, 2, 1, "a credit line gives nothing back", prior=[], number="CN-2")
+
+
+def test_notes_of_another_invoice_used_numbers_and_missing_lines_are_refused():
+    first = credit(UPGRADE, 1, 1, "x", prior=[], number="CN-1")
+    for line_no, prior, number in (
+        (4, [], "CN-2"),
+        (1, [first], "CN-1"),
+        (1, [], "INV-2"),
+        (1, [first, first], "CN-2"),
+        (1, [replace(first, invoice="INV-9")], "CN-2"),
+    ):
+        with pytest.raises(InvalidInvoiceError):
+            credit(UPGRADE, line_no, 1, "x", prior=prior, number=number)
+
+
+@pytest.mark.parametrize(
+    ("kind", "amount"),
+    [
+        (Charge.LIST, -1),
+        (Charge.RESERVE, -1),
+        (Charge.UPGRADE_CREDIT, 1),
+        (Charge.REFUND, 1),
+        (Charge.SAMPLE, 1),
+        (Charge.INTERNAL_ZERO, -1),
+        ("LIST", 1),
+    ],
+)
+def test_a_line_of_the_wrong_sign_or_kind_is_refused(kind, amount):
+    with pytest.raises(InvalidInvoiceError):
+        Line(kind, "x", amount)
+
+
+@pytest.mark.parametrize("amount", [0.5, True, MONEY_LIMIT + 1, -MONEY_LIMIT - 1])
+def test_a_line_that_is_not_minor_units_is_refused(amount):
+    with pytest.raises(InvalidPriceError):
+        Line(Charge.LIST, "x", amount)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "x" * 1025, None, "\ud800"])
+def test_texts_that_cannot_be_printed_or_hashed_are_refused(text):
+    with pytest.raises(InvalidInvoiceError):
+        Line(Charge.LIST, text, 1)
+    with pytest.raises(InvalidInvoiceError):
+        replace(RECEIPT, order=text)
+
+
+def test_malformed_invoices_and_notes_are_refused():
+    line = Line(Charge.LIST, "x", 1)
+    for fields in (
+        ("", "b", "EUR", (line,)),
+        ("n", "", "EUR", (line,)),
+        ("n", "b", "EUR", ()),
+        ("n", "b", "EUR", [line]),
+        ("n", "b", "EUR", (Line(Charge.REFUND, "x", -1),)),
+    ):
+        with pytest.raises(InvalidInvoiceError):
+            Invoice(*fields)
+    for fields in (("n", "b", "eur", (line,)), ("n", "b", "EUR", (Line(Charge.LIST, "x", MONEY_LIMIT), line))):
+        with pytest.raises(InvalidPriceError):
+            Invoice(*fields)
+    for line_no, amount in ((0, 1), (1, 0), (1, -5), (1.0, 1), (1, 0.5)):
+        with pytest.raises(InvalidPriceError):
+            CreditNote("CN", "INV", line_no, amount, "x")
+    with pytest.raises(InvalidInvoiceError):
+        CreditNote("CN", "INV", 1, 1, "")
+
+
+def test_a_receipt_has_one_spelling():
+    text = RECEIPT.canonical().decode()
+    decoded = json.loads(text)
+    assert text == json.dumps(decoded, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert (decoded["delta"], decoded["book_version"], decoded["previous"]) == ("0.00001", 4, None)
+    assert RECEIPT.digest() == replace(RECEIPT).digest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"order": "o2"}, {"charged": "0.6"}, {"lines": UPGRADE.lines[:1]}, {"previous": "cd" * 32}, {"law": "tsg:2"}],
+)
+def test_any_change_changes_the_digest(changes):
+    assert replace(RECEIPT, **changes).digest() != RECEIPT.digest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": 0.5},
+        {"epsilon": "1e9"},
+        {"epsilon": "0.1\n"},
+        {"delta": "٣"},
+        {"charged": "-1"},
+        {"charged": ""},
+        {"lines": ()},
+        {"commitment": "ab"},
+        {"commitment": None},
+        {"previous": "AB" * 32},
+        {"previous": "ab" * 32 + "\n"},
+    ],
+)
+def test_a_malformed_receipt_is_refused(changes):
+    with pytest.raises(InvalidInvoiceError):
+        replace(RECEIPT, **changes)
+
+
+def test_a_broken_chain_of_receipts_is_found():
+    second = replace(RECEIPT, order="o2", previous=RECEIPT.digest())
+    third = replace(RECEIPT, order="o3", previous=second.digest())
+    verify_receipts([RECEIPT, second, third])
+    with pytest.raises(InvalidInvoiceError, match="receipt 2"):
+        verify_receipts([RECEIPT, third])
+    with pytest.raises(InvalidInvoiceError, match="receipt 3"):
+        verify_receipts([RECEIPT, second, replace(third, previous=None)])
+    with pytest.raises(InvalidInvoiceError, match="at least one"):
+        verify_receipts([])
