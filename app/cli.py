@@ -1,6 +1,8 @@
 """The `tiermarket` command."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +35,8 @@ def demo(state: Path | None, once: bool, as_json: bool) -> None:
     if state is not None and state.exists() and any(state.iterdir()):
         raise click.ClickException(f"--state: expected a new or empty folder, got {state}")
     try:
-        sys.exit(run_demo(state=state, once=once, as_json=as_json))
+        with _spoken():
+            sys.exit(run_demo(state=state, once=once, as_json=as_json))
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -44,25 +47,30 @@ def demo(state: Path | None, once: bool, as_json: bool) -> None:
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64))
 @click.option("--redis/--no-redis", "embed", default=True, help="Run a Redis beside it where no URL is set.")
-def serve(state: Path, host: str, port: int, workers: int, embed: bool) -> None:
+@click.option("--or-free", is_flag=True, help="Take a free port where that one is taken (see service.address).")
+def serve(state: Path, host: str, port: int, workers: int, embed: bool, or_free: bool) -> None:
     """Serve a market. Settings beside these: TIERMARKET_REDIS_URL, _DATABASE_URL, _KEYS."""
     import os
 
     from app.server import serve as run_server
     from app.settings import Settings
 
-    settings = Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
-    run_server(settings, host=host, port=port, workers=workers, embed=embed)
+    with _spoken():
+        settings = Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
+        run_server(settings, host=host, port=port, workers=workers, embed=embed, otherwise_free=or_free)
 
 
 @main.command("operator-key")
 @click.option("--state", type=_STATE, required=True, help="Folder of the market.")
 def operator_key(state: Path) -> None:
     """Create an operator and print the API key, once."""
+    import os
+
     from app.demo.run import open_operator
     from app.settings import Settings
 
-    click.echo(open_operator(Settings.at(state)))
+    with _spoken():
+        click.echo(open_operator(Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})))
 
 
 @main.command()
@@ -190,6 +198,23 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool)
     else:
         _show(report)
     sys.exit(1 if report.findings else 0)
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Turn a refusal, or a folder or store that cannot be used, into one line on standard error."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from app.errors import AppError
+
+    try:
+        yield
+    except AppError as error:
+        raise click.ClickException(error.detail) from None
+    except OSError as error:
+        raise click.ClickException(f"state: expected a folder that can be used, got {error.strerror}") from None
+    except SQLAlchemyError:
+        raise click.ClickException("store: expected a database that can be opened, got none") from None
 
 
 def _show(report: "AuditReport") -> None:
