@@ -53,7 +53,7 @@ class SumSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="sum
 
 
 class MeanSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="mean"):
-    """A centred sum and the count of the same rows, the sum at `sum_share` of ε: see `app.queries.components`."""
+    """A centred sum and the count of the same rows, the sum at `sum_share` of ε: see `app.queries.component`."""
 
     total: SumSteps
     sum_share: str
