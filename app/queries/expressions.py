@@ -133,6 +133,9 @@ def _atom(atom: Atom) -> exp.Expression:
 def _real_steps(value: exp.Expression, exponent: int) -> exp.Expression:
     limit = repr(math.ldexp(1.0, exponent) * STEPS_LIMIT)
     cut = within(value, _real(f"-{limit}"), _real(limit))
+    if exponent > 0:  # |x| ≤ ½ is 0 steps of 2 or more, and PostgreSQL refuses products that underflow
+        tiny = exp.Between(this=cut, low=_real("-0.5"), high=_real("0.5"))
+        cut = exp.Case(ifs=[exp.If(this=tiny, true=_real("0"))], default=cut.copy())
     steps = cut if exponent == 0 else _times(cut, _real(repr(math.ldexp(1.0, -exponent))))
     floor = exp.Floor(this=steps)
     upper_half = exp.GTE(this=exp.Sub(this=steps.copy(), expression=floor.copy()), expression=_real("0.5"))

@@ -6,6 +6,7 @@ from datetime import date, datetime
 import duckdb
 from hypothesis import strategies as st
 
+from app.engines.rendering import for_duckdb
 from app.queries.canonical import CanonicalQuery, canonicalise, permutation
 from app.queries.compile import ROWS_TABLE, compile_query
 from app.queries.component import components
@@ -64,8 +65,11 @@ _DATABASE = duckdb.connect(config={"threads": 2})
 
 
 def load(rows, columns=None):
-    """A DuckDB connection whose one table holds `rows`, until the next call."""
-    columns = COLUMNS if columns is None else columns
+    """What answers canonical questions about a table that holds `rows`, until the next call; in the engine in use."""
+    return ENGINE[-1](rows, COLUMNS if columns is None else columns)
+
+
+def load_duckdb(rows, columns):
     connection = _DATABASE
     names = ", ".join(f'"{name.replace(chr(34), chr(34) * 2)}" {SQL_TYPES[kind]}' for name, kind in columns.items())
     connection.execute(f"CREATE OR REPLACE TABLE {ROWS_TABLE} ({names})")
@@ -74,11 +78,19 @@ def load(rows, columns=None):
         connection.execute(
             f"INSERT INTO {ROWS_TABLE} VALUES {marks}", [each[name] for each in rows for name in columns]
         )
-    return connection
+
+    def asked(canonical):
+        return [answer for _, answer in connection.execute(for_duckdb(compile_query(canonical))).fetchall()]
+
+    return asked
 
 
-def run(connection, canonical: CanonicalQuery) -> list[int]:
-    return [answer for _, answer in connection.execute(compile_query(canonical).sql(dialect="duckdb")).fetchall()]
+ENGINE = [load_duckdb]
+"""The engine in use is the last one: see the fixture `engine`."""
+
+
+def run(table, canonical: CanonicalQuery) -> list[int]:
+    return table(canonical)
 
 
 def ask(rows, query: Query, schema: DatasetSchema) -> list[int]:
@@ -88,8 +100,8 @@ def ask(rows, query: Query, schema: DatasetSchema) -> list[int]:
 
 def ask_parts(rows, query: Query, schema: DatasetSchema) -> list[list[int]]:
     """The engine's answer to each component, in the caller's order."""
-    connection, order = load(rows), permutation(query, schema)
-    raws = [run(connection, each.query) for each in components(canonicalise(query, schema))]
+    table, order = load(rows), permutation(query, schema)
+    raws = [run(table, each.query) for each in components(canonicalise(query, schema))]
     return [[raw[place] for place in order] for raw in raws]
 
 

@@ -14,6 +14,8 @@ from app.queries.sensitivity import derive
 from tests.queries.oracle import answers
 from tests.queries.support import ROWS, ask_parts, crowd, newer_queries, row, schema_of
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SCHEMA = schema_of()
 PLAIN = settings(max_examples=120, deadline=None, derandomize=True)
 NESTED = GroupByRanges(
