@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from app.engines.connection import fetch_all, open_snapshot
 from app.engines.errors import EngineError
+from app.engines.rendering import for_duckdb
 from app.errors import IntegrityError
 from app.queries.canonical import CanonicalQuery
 from app.queries.compile import ROWS_TABLE, compile_query
@@ -41,7 +42,7 @@ class DuckDBSnapshot:
         Guarantee:  the same table in another row order, on more threads, or read again gives the same integers.
         Raises:     EngineError: the engine failed; nothing of the data is in the message, the fields or the cause.
         """
-        statement = compile_query(canonical).sql(dialect="duckdb")
+        statement = for_duckdb(compile_query(canonical))
         with self._opening_cursors:
             cursor = self._connection.cursor()
         try:
