@@ -21,6 +21,8 @@ from tiers.sampling.words import STREAM_VERSION
 
 __all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed"]
 
+_OPENING_BYTES = 32
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ComputedDraw:
@@ -85,12 +87,12 @@ class ReleaseEngine:
         return by_law
 
     def unseal(self, chain: ChainState, tier: Tier, sealed: bytes, committed: str) -> Unsealed:
-        """Return a stored answer in clear, checked against its commitment.
+        """Return a stored answer in clear, checked against its commitment; what was sold outlives the noise secret.
 
         Raises:     IntegrityError: what is stored is not what the log committed to.
         """
-        raw = self._keyring.unseal(sealed, _context(chain.id, tier.law))
-        opening = opening_key(self._keyring.owner_secret(chain.owner, chain.epoch), chain.id, tier.document)
+        kept = self._keyring.unseal(sealed, _context(chain.id, tier.law))
+        opening, raw = kept[:_OPENING_BYTES], kept[_OPENING_BYTES:]
         if commitment(opening, chain.id, tier.document, raw) != committed:
             raise IntegrityError("stored answer: expected what the log committed to, got something else")
         return Unsealed(tuple(int(value) for value in msgspec.json.decode(raw, type=list[str])), opening)
@@ -110,7 +112,7 @@ class ReleaseEngine:
             spec=draw.spec,
             commitment=commitment(opening, chain.id, draw.spec.law, raw),
             key_hash=key_hash(key),
-            sealed=self._keyring.seal(raw, _context(chain.id, draw.spec.law.identity)),
+            sealed=self._keyring.seal(opening + raw, _context(chain.id, draw.spec.law.identity)),
         )
 
 
