@@ -83,8 +83,8 @@ class Keyring:
 
     @property
     def generation(self) -> int:
-        """Return how far the ring has been rotated: it grows by one with every new key."""
-        return sum(self.numbers.values())
+        """Return how far the ring has been rotated; noise roots may be lost and do not count."""
+        return sum(number for purpose, number in self.numbers.items() if purpose != "noise")
 
     def signer(self, number: int | None = None) -> Ed25519PrivateKey:
         """Return the signing key of a number, or the one that signs now."""

@@ -36,7 +36,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Return the settings that `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS`, `_FEE_BPS`, `_REDO` describe.
+        """Return what `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS`, `_FEE_BPS` and `_REDO` describe.
 
         Raises:     InvalidRequestError: TIERMARKET_STATE is missing, or the fee is not 0 to 10,000.
         """

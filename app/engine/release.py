@@ -19,7 +19,7 @@ from tiers.chain import ChainPlan, Draw, PlannedTier, answer_bytes, draw_chain, 
 from tiers.identity import DrawSpec, commitment, key_hash, opening_key, stream_key
 from tiers.sampling.words import STREAM_VERSION
 
-__all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed"]
+__all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed", "answer_context"]
 
 _OPENING_BYTES = 32
 
@@ -91,7 +91,7 @@ class ReleaseEngine:
 
         Raises:     IntegrityError: what is stored is not what the log committed to.
         """
-        kept = self._keyring.unseal(sealed, _context(chain.id, tier.law))
+        kept = self._keyring.unseal(sealed, answer_context(chain.id, tier.law))
         opening, raw = kept[:_OPENING_BYTES], kept[_OPENING_BYTES:]
         if commitment(opening, chain.id, tier.document, raw) != committed:
             raise IntegrityError("stored answer: expected what the log committed to, got something else")
@@ -112,11 +112,12 @@ class ReleaseEngine:
             spec=draw.spec,
             commitment=commitment(opening, chain.id, draw.spec.law, raw),
             key_hash=key_hash(key),
-            sealed=self._keyring.seal(opening + raw, _context(chain.id, draw.spec.law.identity)),
+            sealed=self._keyring.seal(opening + raw, answer_context(chain.id, draw.spec.law.identity)),
         )
 
 
-def _context(chain: str, law: str) -> str:
+def answer_context(chain: str, law: str) -> str:
+    """Return the place in the store that a sealed answer is bound to."""
     return f"answer/{chain}/{law}"
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
 from app.errors import IntegrityError
 from app.keyring import Keyring
@@ -18,6 +19,8 @@ __all__ = [
     "append",
     "current_head",
     "frontier_of",
+    "head_at",
+    "heads_after",
     "leaf_bodies",
     "leaf_hashes",
     "store_head",
@@ -95,8 +98,24 @@ def store_head(connection: Connection, frontier: Frontier, head: TreeHead) -> No
 def current_head(connection: Connection) -> TreeHead | None:
     """Return the newest signed head, or None before the first leaf."""
     row = connection.execute(select(heads).order_by(heads.c.size.desc()).limit(1)).one_or_none()
+    return None if row is None else _head(row)
+
+
+def head_at(connection: Connection, size: int) -> TreeHead:
+    """Return the head that was signed at a size; raises IntegrityError where none was."""
+    row = connection.execute(select(heads).where(heads.c.size == size)).one_or_none()
     if row is None:
-        return None
+        raise IntegrityError(f"release log: expected a head of {size} leaves, got none")
+    return _head(row)
+
+
+def heads_after(connection: Connection, size: int) -> list[TreeHead]:
+    """Return the heads of all sizes above one, in order."""
+    wanted = select(heads).where(heads.c.size > size).order_by(heads.c.size)
+    return [_head(row) for row in connection.execute(wanted)]
+
+
+def _head(row: Row[Any]) -> TreeHead:
     return TreeHead(size=row.size, root=row.root, at=row.at, key=row.signing_key, signature=row.signature)
 
 

@@ -37,6 +37,8 @@ def open_engine(url: str) -> Engine:
     ping = not url.startswith("sqlite")
     engine = create_engine(url, poolclass=QueuePool, pool_size=_READERS + 1, max_overflow=2, pool_pre_ping=ping)
     if engine.dialect.name == "sqlite":
+        if engine.url.database and not Path(engine.url.database).exists():
+            Path(engine.url.database).touch(mode=0o600)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     elif engine.dialect.name == "postgresql":

@@ -12,12 +12,12 @@ from sqlalchemy import Connection, Engine, event, insert, select, update
 from app.errors import ForkedLogError, IntegrityError, StoreBehindError, StoreUnavailableError
 from app.keyring import Keyring
 from app.log.heads import TreeHead, public_key
-from app.log.journal import current_head, frontier_of, store_head, store_leaves
+from app.log.journal import current_head, frontier_of, heads_after, store_head, store_leaves
 from app.log.witness import Witness
 from app.store.redo import ORIGIN, Mark, RedoFile, RedoRecord
 from app.store.schema import heads, leaves, redo_position
 
-__all__ = ["Position", "Recorder", "note_changes"]
+__all__ = ["Position", "Recorder", "note_changes", "read_position"]
 
 _UNRECORDED = {"leaves", "heads", "quotes", "redo_position"}
 _READS = re.compile(r"\s*(SELECT|PRAGMA|EXPLAIN|LOCK|SAVEPOINT|RELEASE|ROLLBACK)\b", re.IGNORECASE)
@@ -102,7 +102,7 @@ class Recorder:
     def finish(self, connection: Connection, position: Position) -> RedoRecord | None:
         """Write what the transaction did to the file, just before its commit; return None where it changed nothing."""
         notes = [note for note in connection.info.pop(_NOTES) if not isinstance(note, str)]
-        new = _new_heads(connection, position.log_size)
+        new = heads_after(connection, position.log_size)
         if not notes and not new:
             return None
         texts = [row.decode() for row in connection.execute(_bodies(position.log_size)).scalars()] if new else []
@@ -177,7 +177,7 @@ class Recorder:
             raise ForkedLogError("store: expected the history of the redo file, got another")
         missing = last.n - position.mark.n
         raise StoreBehindError(
-            f"store: expected every acknowledged transaction, got a copy without the last {missing} (restore replays them)",
+            f"store: expected all that was acknowledged, got one without the last {missing} (restore replays them)",
             missing=missing,
         )
 
@@ -260,14 +260,6 @@ def _check_prefix(connection: Connection, known: TreeHead) -> None:
             missing_leaves=known.size - size,
         )
     raise ForkedLogError(f"log: expected the head that was signed at {known.size} leaves, got another")
-
-
-def _new_heads(connection: Connection, size: int) -> list[TreeHead]:
-    wanted = select(heads).where(heads.c.size > size).order_by(heads.c.size)
-    return [
-        TreeHead(size=row.size, root=row.root, at=row.at, key=row.signing_key, signature=row.signature)
-        for row in connection.execute(wanted)
-    ]
 
 
 def _bodies(size: int) -> Any:
