@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -48,18 +49,20 @@ def note_changes(engine: Engine) -> None:
         if changed is None or changed[1] not in _UNRECORDED:
             notes.append((statement, parameters, many))
 
-    def marked(connection: Connection, name: str) -> None:
+    def opened(connection: Connection, _name: Any) -> None:
         if _NOTES in connection.info:
-            connection.info[_NOTES].append(name)
+            connection.info[_NOTES].append(None)
 
-    def undone(connection: Connection, name: str, _context: Any) -> None:
-        notes = connection.info.get(_NOTES)
-        if notes is not None:
-            del notes[notes.index(name) :]
+    def ended(connection: Connection, _name: Any, _context: Any, *, kept: bool) -> None:
+        notes = connection.info.get(_NOTES, [])
+        if None in notes:  # savepoints end in the reverse of their order, so the last mark is this one's
+            since = len(notes) - notes[::-1].index(None)
+            notes[since - 1 :] = notes[since:] if kept else []
 
     event.listen(engine, "after_cursor_execute", executed)
-    event.listen(engine, "savepoint", marked)
-    event.listen(engine, "rollback_savepoint", undone)
+    event.listen(engine, "savepoint", opened)
+    event.listen(engine, "release_savepoint", partial(ended, kept=True))
+    event.listen(engine, "rollback_savepoint", partial(ended, kept=False))
 
 
 class Recorder:
@@ -101,7 +104,7 @@ class Recorder:
 
     def finish(self, connection: Connection, position: Position) -> RedoRecord | None:
         """Write what the transaction did to the file, just before its commit; return None where it changed nothing."""
-        notes = [note for note in connection.info.pop(_NOTES) if not isinstance(note, str)]
+        notes = connection.info.pop(_NOTES)
         new = heads_after(connection, position.log_size)
         if not notes and not new:
             return None

@@ -154,8 +154,10 @@ class RedoFile:
             yield pending
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._handle)
+        """Close the file; a second time does nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
 
     def _take(self, record: RedoRecord) -> None:
         before = self._ends[-1]
