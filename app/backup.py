@@ -188,9 +188,9 @@ def _unpack(source: Path, folder: Path) -> Manifest:
     try:
         with tarfile.open(source, mode="r:") as archive:
             for member in archive:
-                content = archive.extractfile(member)
+                content = archive.extractfile(member) if member.isreg() else None
                 part, _, name = member.name.partition("/")
-                if content is None or not member.isreg():
+                if content is None:
                     raise IntegrityError("backup: expected plain files, got something else")
                 if member.name == _MANIFEST:
                     manifest = msgspec.json.decode(content.read(), type=Manifest)

@@ -77,9 +77,8 @@ def serve(state: Path, host: str, port: int, workers: int, embed: bool) -> None:
 def operator_key(state: Path) -> None:
     """Create an operator and print the API key, once."""
     from app.demo.run import open_operator
-    from app.settings import Settings
 
-    click.echo(open_operator(Settings.at(state)))
+    click.echo(open_operator(_settings(state)))
 
 
 @main.command("backup")

@@ -17,9 +17,9 @@ BINARIES = Path("/usr/lib/postgresql")
 def binaries() -> Path:
     """The newest installed version's programs; installed first where we may and they are missing."""
     if not list(BINARIES.glob("*/bin/initdb")) and os.geteuid() == 0:
-        quiet = {"env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "check": True, "capture_output": True}
-        subprocess.run(["apt-get", "update", "-q"], **quiet)  # type: ignore[call-overload]
-        subprocess.run(["apt-get", "install", "-qy", "postgresql"], **quiet)  # type: ignore[call-overload]
+        for words in ("update -q", "install -qy postgresql"):
+            quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+            subprocess.run(["apt-get", *words.split()], env=quiet, check=True, capture_output=True)
     return max(BINARIES.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])).parent
 
 

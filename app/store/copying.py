@@ -26,8 +26,10 @@ def dump_rows(engine: Engine, file: IO[bytes]) -> None:
         revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
         _put(file, [str(revision), read_position(connection).mark.n, current_head(connection)])
         for table in metadata.sorted_tables:
-            for page in connection.execution_options(yield_per=_PAGE).execute(select(table)).partitions():
-                _put(file, [table.name, list(table.columns.keys()), [list(row) for row in page]])
+            columns = [str(column.name) for column in table.columns]
+            with connection.execution_options(yield_per=_PAGE).execute(select(table)) as result:
+                for page in result.partitions():
+                    _put(file, [str(table.name), columns, [list(row) for row in page]])
 
 
 def head_of_rows(file: IO[bytes]) -> tuple[str, int, TreeHead | None]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
@@ -34,18 +34,19 @@ def open_engine(url: str) -> Engine:
     SQLite: WAL, synchronous=FULL, BEGIN IMMEDIATE. PostgreSQL: SERIALIZABLE behind a lock that other writers wait for
     and readers do not; whatever writes beside that lock meets the serialization checks.
     """
-    ping = not url.startswith("sqlite")
+    kind = make_url(url).get_backend_name()
+    if kind not in ("sqlite", "postgresql"):
+        raise InvalidRequestError("TIERMARKET_DATABASE_URL: expected sqlite or postgresql+psycopg, got another")
+    ping = kind == "postgresql"
     engine = create_engine(url, poolclass=QueuePool, pool_size=_READERS + 1, max_overflow=2, pool_pre_ping=ping)
-    if engine.dialect.name == "sqlite":
+    if kind == "sqlite":
         if engine.url.database and not Path(engine.url.database).exists():
             Path(engine.url.database).touch(mode=0o600)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
-    elif engine.dialect.name == "postgresql":
+    else:
         engine = engine.execution_options(isolation_level="REPEATABLE READ")
         event.listen(engine, "begin", _begin_postgres)
-    else:
-        raise InvalidRequestError("TIERMARKET_DATABASE_URL: expected sqlite or postgresql+psycopg, got another")
     note_changes(engine)
     return engine
 

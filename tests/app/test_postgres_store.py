@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Column, Connection, Table, func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from app.backup import back_up, restore
@@ -219,11 +219,21 @@ def test_no_unissued_answer_stands_in_clear_in_the_rows(fair: Fair) -> None:
             assert form not in raw
 
 
+def given(table: Table) -> list[Column[Any]]:
+    return [
+        column for column in table.columns if column is not table.autoincrement_column or table.name == "redo_position"
+    ]
+
+
 def all_rows(settings: Settings) -> dict[str, list[str]]:
+    """Every row but quotes, without the numbers that PostgreSQL itself gives: they have gaps where work was undone."""
     engine = open_engine(settings.database_url)
     with engine.connect() as connection:
         tables = [table for table in metadata.sorted_tables if table.name != "quotes"]
-        found = {table.name: sorted(map(repr, connection.execute(select(table)))) for table in tables}
+        found = {
+            table.name: sorted(repr(connected) for connected in connection.execute(select(*given(table))))
+            for table in tables
+        }
     engine.dispose()
     return found
 
@@ -265,7 +275,9 @@ def test_a_copy_that_is_behind_its_redo_file_is_refused_here_too(
     engine = open_engine(empty.database_url)
     migrate(engine)
     market = Market(settings)
+    recorder = recorder_of(empty, market.keyring)
     with pytest.raises(StoreBehindError):
-        write_once(engine, recorder_of(empty, market.keyring), lambda _: None)
+        write_once(engine, recorder, lambda _: None)
+    recorder.close()
     engine.dispose()
     market.database.close()

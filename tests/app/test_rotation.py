@@ -31,6 +31,10 @@ def restarted(settings: Settings, fair: Fair) -> Iterator[Fair]:
         yield Fair(client, app.state.market, fair.operator, fair.people)
 
 
+def command(settings: Settings, words: list[str]) -> Any:
+    return CliRunner(env={"TIERMARKET_DATABASE_URL": settings.database_url}).invoke(main, words)
+
+
 class Rotated:
     """A market that sold, was stopped, rotated, and opened again."""
 
@@ -218,9 +222,9 @@ def test_only_what_can_be_rotated_is(settings: Settings) -> None:
     for purpose in ("content", "", "noise "):
         with pytest.raises(InvalidRequestError):
             rotate(settings, purpose)
-    refused = CliRunner().invoke(main, ["rotate-key", "--state", str(settings.state), "content"])
+    refused = command(settings, ["rotate-key", "--state", str(settings.state), "content"])
     assert refused.exit_code == 1
-    done = CliRunner().invoke(main, ["rotate-key", "--state", str(settings.state), "storage", "--reseal"])
+    done = command(settings, ["rotate-key", "--state", str(settings.state), "storage", "--reseal"])
     assert done.exit_code == 0, done.output
     assert "key 2 is in force" in done.output
 
@@ -279,7 +283,7 @@ def test_a_key_that_was_superseded_signs_no_later_head(settings: Settings) -> No
 def test_no_secret_is_in_a_repr_an_error_or_the_output(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
     opened = open_fair(settings)
     fair = next(opened)
-    rotated = CliRunner().invoke(main, ["rotate-key", "--state", str(settings.state), "noise"])
+    rotated = command(settings, ["rotate-key", "--state", str(settings.state), "noise"])
     document = json.loads(settings.keys.read_text())
     secrets = [key for ring in document.values() for key in ring.values()]
     assert len(secrets) == 7
