@@ -35,6 +35,7 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, embed: bool
         os.environ["TIERMARKET_REDIS_URL"] = url
         os.environ["TIERMARKET_DATABASE_URL"] = settings.database_url
         os.environ["TIERMARKET_KEYS"] = str(settings.keys)
+        os.environ["TIERMARKET_REDO"] = str(settings.redo)
         os.environ["TIERMARKET_FEE_BPS"] = str(settings.fee_bps)
         Granian(
             "app.main:create_app",

@@ -18,6 +18,7 @@ class Settings:
 
     Args:       state: folder of the store, snapshots and data. database_url: system of record. redis_url: the cache;
                 empty for none. keys: file of the secrets. fee_bps: the market's share of a sale, in 1/10,000.
+                redo_file: the log's own file, best on another disk than the database; None for one below `state`.
     """
 
     state: Path
@@ -25,6 +26,7 @@ class Settings:
     redis_url: str
     keys: Path
     fee_bps: int = 1_000
+    redo_file: Path | None = None
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -34,7 +36,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Return the settings that `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS` and `_FEE_BPS` describe.
+        """Return what `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS`, `_FEE_BPS` and `_REDO` describe.
 
         Raises:     InvalidRequestError: TIERMARKET_STATE is missing, or the fee is not 0 to 10,000.
         """
@@ -48,7 +50,13 @@ class Settings:
             default.redis_url,
             Path(environment.get("TIERMARKET_KEYS", str(default.keys))),
             _fee(environment.get("TIERMARKET_FEE_BPS", str(default.fee_bps))),
+            Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
         )
+
+    @property
+    def redo(self) -> Path:
+        """Return the log's own file."""
+        return self.redo_file or self.state / "redo.ndjson"
 
     @property
     def data(self) -> Path:

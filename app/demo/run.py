@@ -25,9 +25,9 @@ from app.demo.story import Story
 from app.embedded import die_with_parent, embedded_redis
 from app.errors import StoreUnavailableError
 from app.instance import read_address
-from app.market import found_market
+from app.market import found_market, recorder_of
 from app.settings import Settings
-from app.store.database import open_engine
+from app.store.database import open_engine, write_once
 from tiers.sampling.digits import SAMPLER
 from tiers.sampling.words import STREAM_VERSION
 
@@ -62,11 +62,15 @@ def demo(*, state: Path | None, once: bool, as_json: bool) -> int:
 def open_operator(settings: Settings) -> str:
     """Create an operator's account in a market's store and return its API key."""
     keyring = found_market(settings)
-    engine = open_engine(settings.database_url)
-    with engine.execution_options(writing=True).begin() as connection:
-        made = create_account(
+    engine, recorder = open_engine(settings.database_url), recorder_of(settings, keyring)
+    made = write_once(
+        engine,
+        recorder,
+        lambda connection: create_account(
             connection, keyring, role=Role.OPERATOR, name="operator", currency="EUR", at=time_text(utc_now())
-        )
+        ),
+    )
+    recorder.close()
     engine.dispose()
     return made.api_key
 

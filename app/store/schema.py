@@ -37,6 +37,7 @@ __all__ = [
     "postings",
     "products",
     "quotes",
+    "redo_position",
     "snapshots",
 ]
 
@@ -335,6 +336,17 @@ heads = Table(
     Column("at", String(32), nullable=False),
     Column("signing_key", Integer, nullable=False),
     Column("signature", String(128), nullable=False),
+)
+
+redo_position = Table(
+    "redo_position",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("written", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("log_size", BigInteger, nullable=False),
+    Column("ring", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
 )
 
 Index("ix_orders_account_chain", orders.c.account_id, orders.c.chain_id)

@@ -44,6 +44,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("log_index", name=op.f("pk_leaves")),
     )
     op.create_table(
+        "redo_position",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("written", sa.BigInteger(), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("log_size", sa.BigInteger(), nullable=False),
+        sa.Column("ring", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_redo_position_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_redo_position")),
+    )
+    op.create_table(
         "accruals",
         sa.Column("id", sa.Integer(), autoincrement=True, nullable=False),
         sa.Column("reference", sa.String(length=80), nullable=False),
