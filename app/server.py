@@ -2,6 +2,7 @@
 
 import os
 from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 
 from granian import Granian
 from granian.constants import Interfaces, Loops
@@ -29,6 +30,9 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, embed: bool
         os.environ["TIERMARKET_DATABASE_URL"] = settings.database_url
         os.environ["TIERMARKET_KEYS"] = str(settings.keys)
         os.environ["TIERMARKET_FEE_BPS"] = str(settings.fee_bps)
+        os.environ["TIERMARKET_WORKERS"] = str(workers)
+        os.environ.setdefault("TIERMARKET_ACCESS_LOG", "stderr")
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(TemporaryDirectory(prefix="tm-metrics-"))
         Granian(
             "app.main:create_app",
             factory=True,

@@ -1,6 +1,7 @@
 """A dataset's privacy budget: the filter's verdict before anything is revealed, the charge with the sale."""
 
 from fractions import Fraction
+from typing import Literal
 
 from sqlalchemy import Connection
 
@@ -70,7 +71,7 @@ def charge(connection: Connection, chain: ChainState, tier: Tier, due: int) -> N
         )
 
 
-def budget_state(budget_nano: int, spent_nano: int) -> str:
+def budget_state(budget_nano: int, spent_nano: int) -> Literal["enough", "nearly exhausted", "exhausted"]:
     """Return the three-valued state that buyers see: coarse, so that it betrays little of others' purchases."""
     remaining = budget_nano - spent_nano
     if remaining <= 0:
