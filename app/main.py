@@ -92,6 +92,7 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
             yield
         finally:
             await market.close()
+            telemetry.flush()
 
     app = Litestar(
         HANDLERS,

@@ -4,6 +4,7 @@ import ipaddress
 import re
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, cast
 
 from litestar.connection import ASGIConnection
@@ -25,8 +26,8 @@ _IDENTITY = re.compile(r"[0-9a-z_]{1,64}\Z")
 class Authenticator:
     """API keys to callers, with a copy in this process that is at most one second old."""
 
-    def __init__(self, database: Database, keyring: Keyring) -> None:
-        self._database, self._keyring = database, keyring
+    def __init__(self, database: Database, keyring: Keyring, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database, self._keyring, self._clock = database, keyring, clock
         self._known: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
         self._changes = 0
 
@@ -40,9 +41,9 @@ class Authenticator:
             raise UnauthorizedError("Authorization: expected 'Bearer <API key>', got none")
         digest = self._keyring.key_digest(key)
         known = self._known.get(digest)
-        if known is not None and known[0] > time.monotonic():
+        if known is not None and known[0] > self._clock():
             return known[1]
-        changes, asked = self._changes, time.monotonic()
+        changes, asked = self._changes, self._clock()
         caller = await self._database.read(lambda connection: find_caller(connection, digest))
         if caller is None:
             self._known.pop(digest, None)
