@@ -3,19 +3,24 @@
 from typing import ClassVar
 
 __all__ = [
+    "AccountSuspendedError",
     "AppError",
     "BudgetRefusedError",
     "ConflictError",
     "ForbiddenError",
+    "ForkedLogError",
     "IdempotencyError",
     "InsufficientFundsError",
     "IntegrityError",
     "InvalidQueryError",
     "InvalidRequestError",
+    "NotAcceptableError",
     "NotEntitledError",
     "NotFoundError",
     "QuoteExpiredError",
+    "StoreBehindError",
     "StoreUnavailableError",
+    "TooManyRequestsError",
     "UnauthorizedError",
 ]
 
@@ -62,6 +67,12 @@ class ForbiddenError(AppError):
     status, kind, title = 403, "forbidden", "The role does not allow this"
 
 
+class AccountSuspendedError(AppError):
+    """An operator has suspended the account; its keys open nothing."""
+
+    status, kind, title = 403, "account-suspended", "The account is suspended"
+
+
 class NotEntitledError(AppError):
     """The caller holds no tier that gives this answer."""
 
@@ -72,6 +83,12 @@ class NotFoundError(AppError):
     """There is no such thing, or not for the caller."""
 
     status, kind, title = 404, "not-found", "There is no such resource"
+
+
+class NotAcceptableError(AppError):
+    """No format that the request accepts is one that the answer has."""
+
+    status, kind, title = 406, "not-acceptable", "No acceptable format"
 
 
 class ConflictError(AppError):
@@ -98,6 +115,16 @@ class IdempotencyError(AppError):
     status, kind, title = 422, "idempotency-key-reused", "The idempotency key belongs to another request"
 
 
+class TooManyRequestsError(AppError):
+    """A caller, or an address that sends bad keys, is over its limit; `retry_after_seconds` says when it is not."""
+
+    status, kind, title = 429, "too-many-requests", "Too many requests"
+
+    def __init__(self, detail: str, *, retry_after_seconds: int) -> None:
+        super().__init__(detail, retry_after_seconds=retry_after_seconds)
+        self.retry_after_seconds = retry_after_seconds
+
+
 class IntegrityError(AppError):
     """Stored state does not match its commitment: nothing is answered until an operator has looked."""
 
@@ -108,3 +135,15 @@ class StoreUnavailableError(AppError):
     """A part of the state cannot be reached, so nothing is decided."""
 
     status, kind, title = 503, "unavailable", "A store cannot be reached"
+
+
+class StoreBehindError(StoreUnavailableError):
+    """The store is older than what it has acknowledged: nothing is sold or drawn until the rest is replayed."""
+
+    kind, title = "store-behind", "The store was rolled back and has not caught up"
+
+
+class ForkedLogError(StoreUnavailableError):
+    """The store's history is another one than the one that was acknowledged: nothing is sold or drawn on it."""
+
+    kind, title = "log-forked", "The store's history is not the one that was signed"

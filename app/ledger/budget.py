@@ -1,7 +1,9 @@
 """A dataset's privacy budget: the filter's verdict before anything is revealed, the charge with the sale."""
 
+from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
+from typing import Literal
 
 from sqlalchemy import Connection, func, select
 
@@ -30,8 +32,10 @@ def nano_text(nano: int) -> str:
     return decimal_text(Fraction(nano, NANO))
 
 
-def charge_of(chain: ChainState, tier: Tier) -> int:
+def charge_of(chain: ChainState, tier: Tier, within_reach: Callable[[Tier], bool]) -> int:
     """Return what selling a tier now would charge, admitted by the dataset's filter.
+
+    Args:       within_reach: whether the caller could buy a tier at all; a refusal names no other.
 
     Raises:     BudgetRefusedError: requested, remaining, and the tiers of the chain that would fit.
     """
@@ -40,7 +44,11 @@ def charge_of(chain: ChainState, tier: Tier) -> int:
     try:
         ledger.charge(due)
     except BudgetExceededError as error:
-        fitting = [other for other in chain.tiers if ledger.admits(increment(other.level_nano, chain.highest_nano))]
+        fitting = [
+            other
+            for other in chain.tiers
+            if within_reach(other) and ledger.admits(increment(other.level_nano, chain.highest_nano))
+        ]
         requested, remaining = nano_text(error.requested_nano), nano_text(error.remaining_nano)
         raise BudgetRefusedError(
             f"budget: expected a charge of at most ε {remaining} (what remains), got {requested}",
@@ -106,7 +114,7 @@ def charge(connection: Connection, chain: ChainState, tier: Tier, due: int) -> N
         )
 
 
-def budget_state(budget_nano: int, spent_nano: int) -> str:
+def budget_state(budget_nano: int, spent_nano: int) -> Literal["enough", "nearly exhausted", "exhausted"]:
     """Return the three-valued state that buyers see: coarse, so that it betrays little of others' purchases."""
     remaining = budget_nano - spent_nano
     if remaining <= 0:

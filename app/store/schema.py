@@ -37,6 +37,7 @@ __all__ = [
     "postings",
     "products",
     "quotes",
+    "redo_position",
     "snapshots",
 ]
 
@@ -61,6 +62,8 @@ accounts = Table(
     Column("balance_minor", BigInteger, nullable=False),
     Column("ceiling_nano", BigInteger),
     Column("created_at", String(32), nullable=False),
+    Column("suspended_at", String(32)),
+    Column("suspension_reason", Text),
     CheckConstraint("balance_minor >= 0", name="balance_not_negative"),
 )
 
@@ -68,8 +71,10 @@ api_keys = Table(
     "api_keys",
     metadata,
     Column("key_digest", String(64), primary_key=True),
+    Column("id", String(40), nullable=False, unique=True),
     Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
     Column("prefix", String(16), nullable=False),
+    Column("label", Text, nullable=False),
     Column("created_at", String(32), nullable=False),
     Column("revoked_at", String(32)),
 )
@@ -129,6 +134,7 @@ snapshots = Table(
     Column("number", Integer, nullable=False),
     Column("content", String(64), nullable=False, unique=True),
     Column("seal", String(64), nullable=False),
+    Column("units", String(64), index=True),
     Column("file", String(120), nullable=False),
     Column("created_at", String(32), nullable=False),
     UniqueConstraint("dataset_id", "number"),
@@ -334,6 +340,17 @@ heads = Table(
     Column("at", String(32), nullable=False),
     Column("signing_key", Integer, nullable=False),
     Column("signature", String(128), nullable=False),
+)
+
+redo_position = Table(
+    "redo_position",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("written", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("log_size", BigInteger, nullable=False),
+    Column("ring", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
 )
 
 Index("ix_orders_account_chain", orders.c.account_id, orders.c.chain_id)
