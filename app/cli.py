@@ -3,33 +3,28 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from app.operations import OPERATORS, settings_at
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from app.audit.verify import AuditReport
-    from app.settings import Settings
 
-T = TypeVar("T")
 __all__ = [
     "audit",
-    "backup_command",
     "demo",
     "main",
     "operator_key",
+    "plan",
     "price",
-    "restore_command",
-    "rotate_key",
     "serve",
     "simulate_menu",
     "verify",
 ]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
-_NEW = click.Path(dir_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -63,13 +58,9 @@ def demo(state: Path | None, once: bool, as_json: bool) -> None:
 @click.option("--redis/--no-redis", "embed", default=True, help="Run a Redis beside it where no URL is set.")
 def serve(state: Path, host: str, port: int, workers: int, embed: bool) -> None:
     """Serve a market. Settings beside these: TIERMARKET_REDIS_URL, _DATABASE_URL, _KEYS."""
-    import os
-
     from app.server import serve as run_server
-    from app.settings import Settings
 
-    settings = Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
-    run_server(settings, host=host, port=port, workers=workers, embed=embed)
+    run_server(settings_at(state), host=host, port=port, workers=workers, embed=embed)
 
 
 @main.command("operator-key")
@@ -78,76 +69,60 @@ def operator_key(state: Path) -> None:
     """Create an operator and print the API key, once."""
     from app.demo.run import open_operator
 
-    click.echo(open_operator(_settings(state)))
+    click.echo(open_operator(settings_at(state)))
 
 
-@main.command("backup")
-@click.option("--state", type=_STATE, required=True, help="Folder of the market, which may be serving.")
-@click.option("--to", "target", type=_NEW, required=True, help="A new file for store, snapshots and data.")
-@click.option("--keys", type=_NEW, default=None, help="A new file for the key ring; keep it in another place.")
-def backup_command(state: Path, target: Path, keys: Path | None) -> None:
-    """Write a consistent backup. It holds owners' data in clear: keep it as you keep those."""
-    from app.backup import back_up
-
-    manifest = _or_say(lambda: back_up(_settings(state), target, keys=keys))
-    leaves = 0 if manifest.head is None else manifest.head.size
-    click.echo(f"backed up: {manifest.written} transactions, {leaves} leaves, {len(manifest.files)} files")
+for command in OPERATORS:
+    main.add_command(command)
 
 
-@main.command("restore")
-@click.option("--state", type=_STATE, required=True, help="Folder of the market, which must not be serving.")
-@click.option("--from", "source", type=_FILE, default=None, help="The backup; without it, only replay what is missing.")
-@click.option("--keys", type=_FILE, default=None, help="A copy of the key ring, where the market's own is lost.")
-@click.option("--redo", type=_FILE, default=None, help="A copy of the redo file, where the market's own is lost.")
-@click.option("--without-redo", is_flag=True, help="There is no redo file: give up what was sold since the backup.")
-def restore_command(state: Path, source: Path | None, keys: Path | None, redo: Path | None, without_redo: bool) -> None:
-    """Bring a backup back and replay everything that was acknowledged after it."""
-    from app.backup import restore
-    from app.rollback import replay
+@main.command()
+@click.option("--ladder", required=True, help="Budgets ε, falling, as decimals: 2,1,0.5,0.1")
+@click.option("--sensitivity", default=None, help="How far one unit moves one number, in whole steps.")
+@click.option("--bins", default=None, help="For a vector: how many entries a unit touches ...")
+@click.option("--step", default=None, help="... by how much each at most ...")
+@click.option("--total", default=None, help="... and by how much in all.")
+@click.option("--family", default="auto", show_default=True, help="Noise of all tiers; auto picks tier by tier.")
+@click.option("--delta", default="0", show_default=True, help="The chain's nominal δ; 0 means pure ε-DP.")
+@click.option("--allow-slack", is_flag=True, help="Accept steps that are off by a proved, booked τ.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON document.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), default=None, help="Draw it: FILE.svg or .png")
+def plan(
+    ladder: str,
+    sensitivity: str | None,
+    bins: str | None,
+    step: str | None,
+    total: str | None,
+    family: str,
+    delta: str,
+    allow_slack: bool,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    """Plan a chain of tiers: noise, guarantee, error bar and certificate of each. Reads no data. Exits 2 if refused."""
+    import json
 
-    settings = _settings(state)
-    if source is None:
-        done = _or_say(lambda: replay(settings))
-    else:
-        backup = source
-        _, done = _or_say(lambda: restore(settings, backup, keys=keys, redo=redo, without_redo=without_redo))
-    click.echo(
-        f"replayed: {done.transactions} transactions, {done.leaves} leaves; {len(done.redrawn)} chains drawn again"
-    )
-    for chain in done.not_redrawn:
-        click.echo(f"not drawn again (its secret or snapshot is lost; what was sold of it is not): {chain[:12]}")
+    from rich.console import Console
 
-
-@main.command("rotate-key")
-@click.argument("purpose")
-@click.option("--state", type=_STATE, required=True, help="Folder of the market; restart its workers afterwards.")
-@click.option("--reseal", "again", is_flag=True, help="Seal every stored answer under the newest storage key.")
-def rotate_key(purpose: str, state: Path, again: bool) -> None:
-    """Bring a new key of a PURPOSE into force: noise, signing, cache, pepper or storage. Old ones keep their work."""
-    from app.rotation import reseal, rotate
-
-    settings = _settings(state)
-    number = _or_say(lambda: rotate(settings, purpose))
-    click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")
-    if again:
-        click.echo(f"sealed anew: {_or_say(lambda: reseal(settings))} answers")
-
-
-def _settings(state: Path) -> "Settings":
-    import os
-
-    from app.settings import Settings
-
-    return Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
-
-
-def _or_say(work: "Callable[[], T]") -> "T":
-    from app.errors import AppError
+    from app.planning import change_set_of, document_of, plan_of_texts, table_of
+    from tiers.errors import TierError
 
     try:
-        return work()
-    except AppError as error:
-        raise click.ClickException(error.detail) from None
+        changes = change_set_of(sensitivity, bins, step, total)
+        chain = plan_of_texts(ladder, changes, family, delta, allow_slack=allow_slack)
+        if plot is not None:
+            from app.plots import plot_chain
+
+            plot_chain(chain, plot)
+    except (TierError, OSError) as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(2)
+    if as_json:
+        click.echo(json.dumps(document_of(chain, family), ensure_ascii=False, sort_keys=True))
+        return
+    console = Console(highlight=False)
+    console.width = max(console.width, 128)
+    console.print(table_of(chain))
 
 
 @main.group()

@@ -16,7 +16,7 @@ from app.auth.guard import authorise
 from app.clock import Clock, utc_now
 from app.market import Market
 from app.pages import storefront
-from app.routes import accounts, catalog, commerce, health, log, trade
+from app.routes import accounts, analysts, catalog, commerce, health, log, owners, trade
 from app.routes.problems import BODY_LIMIT, check_body, problems_plugin
 from app.settings import Settings
 from app.telemetry import configure_logging
@@ -37,6 +37,14 @@ HANDLERS = [
     trade.place,
     trade.order,
     trade.answer,
+    owners.snapshot,
+    owners.refresh,
+    owners.change_state,
+    owners.change_prices,
+    analysts.ask,
+    analysts.save,
+    analysts.dashboards,
+    analysts.dashboard,
     commerce.change_contract,
     commerce.earnings,
     commerce.pay,

@@ -23,6 +23,7 @@ __all__ = [
     "chains",
     "contracts",
     "credit_notes",
+    "dashboards",
     "datasets",
     "draws",
     "entitlements",
@@ -103,6 +104,10 @@ datasets = Table(
     Column("contract_version", Integer, nullable=False),
     Column("reserve_low_minor", BigInteger),
     Column("reserve_high_minor", BigInteger),
+    Column("quota_nano", BigInteger),
+    Column("window_days", Integer),
+    Column("window_nano", BigInteger),
+    Column("adhoc_json", Text),
     Column("created_at", String(32), nullable=False),
     CheckConstraint("spent_nano >= 0 AND spent_nano <= budget_nano", name="within_budget"),
 )
@@ -122,10 +127,12 @@ snapshots = Table(
     metadata,
     Column("id", String(40), primary_key=True),
     Column("dataset_id", ForeignKey("datasets.id"), nullable=False),
+    Column("number", Integer, nullable=False),
     Column("content", String(64), nullable=False, unique=True),
     Column("seal", String(64), nullable=False),
     Column("file", String(120), nullable=False),
     Column("created_at", String(32), nullable=False),
+    UniqueConstraint("dataset_id", "number"),
 )
 
 chains = Table(
@@ -184,6 +191,7 @@ products = Table(
     Column("licence", Text, nullable=False),
     Column("derivation_json", Text, nullable=False),
     Column("order_json", Text, nullable=False),
+    Column("request_json", Text, nullable=False),
     Column("state", String(16), nullable=False),
     Column("arbitrage", String(16), nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
@@ -284,6 +292,16 @@ accruals = Table(
     Column("currency", String(3), nullable=False),
     Column("at", String(32), nullable=False),
     UniqueConstraint("reference", "account_id"),
+)
+
+dashboards = Table(
+    "dashboards",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("tiles_json", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
 )
 
 jobs = Table(

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 import redis as redis_client
-from sqlalchemy import select
+from sqlalchemy import event, select
+from sqlalchemy.exc import OperationalError
 
 from app.audit.verify import verify_export
 from app.embedded import EmbeddedRedis
@@ -272,27 +273,22 @@ def test_a_process_that_dies_between_its_record_and_its_commit_is_finished_by_th
     engine.dispose()
 
 
-def test_a_commit_that_the_store_refuses_is_void_and_never_carried_out(
-    market: Market, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sqlalchemy.engine.base import RootTransaction
-    from sqlalchemy.exc import OperationalError
-
-    def full(self: RootTransaction) -> None:
-        self.rollback()
+def test_a_commit_that_the_store_refuses_is_void_and_never_carried_out(market: Market) -> None:
+    def full(_connection: Any) -> None:
         raise OperationalError("COMMIT", {}, Exception("disk full"))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(RootTransaction, "commit", full)
-        with pytest.raises(StoreUnavailableError):
-            market.database.submit(named("a")).result()
+    event.listen(market.database._writing, "commit", full)
+    with pytest.raises(StoreUnavailableError):
+        market.database.submit(named("a")).result()
+    event.remove(market.database._writing, "commit", full)
     market.database.submit(named("b")).result()
     assert names(market) == ["b"]
     assert [record.void for record in read(market.settings)].count(True) == 1
-    fresh = recorder_of(market.settings, market.keyring)
-    write_once(open_engine(market.settings.database_url), fresh, named("c"))
+    fresh, engine = recorder_of(market.settings, market.keyring), open_engine(market.settings.database_url)
+    write_once(engine, fresh, named("c"))
     assert names(market) == ["b", "c"]
     fresh.close()
+    engine.dispose()
 
 
 def read(settings: Settings) -> list[RedoRecord]:

@@ -78,6 +78,17 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_api_keys_account_id"), "api_keys", ["account_id"], unique=False)
     op.create_table(
+        "dashboards",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("account_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("tiles_json", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_dashboards_account_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_dashboards")),
+    )
+    op.create_index(op.f("ix_dashboards_account_id"), "dashboards", ["account_id"], unique=False)
+    op.create_table(
         "datasets",
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("owner_id", sa.String(length=40), nullable=False),
@@ -92,6 +103,10 @@ def upgrade() -> None:
         sa.Column("contract_version", sa.Integer(), nullable=False),
         sa.Column("reserve_low_minor", sa.BigInteger(), nullable=True),
         sa.Column("reserve_high_minor", sa.BigInteger(), nullable=True),
+        sa.Column("quota_nano", sa.BigInteger(), nullable=True),
+        sa.Column("window_days", sa.Integer(), nullable=True),
+        sa.Column("window_nano", sa.BigInteger(), nullable=True),
+        sa.Column("adhoc_json", sa.Text(), nullable=True),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.CheckConstraint("spent_nano >= 0 AND spent_nano <= budget_nano", name=op.f("ck_datasets_within_budget")),
         sa.ForeignKeyConstraint(["owner_id"], ["accounts.id"], name=op.f("fk_datasets_owner_id")),
@@ -140,6 +155,7 @@ def upgrade() -> None:
         "snapshots",
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("dataset_id", sa.String(length=40), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("content", sa.String(length=64), nullable=False),
         sa.Column("seal", sa.String(length=64), nullable=False),
         sa.Column("file", sa.String(length=120), nullable=False),
@@ -147,6 +163,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_snapshots_dataset_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_snapshots")),
         sa.UniqueConstraint("content", name=op.f("uq_snapshots_content")),
+        sa.UniqueConstraint("dataset_id", "number", name=op.f("uq_snapshots_dataset_id_number")),
     )
     op.create_table(
         "chains",
@@ -224,6 +241,7 @@ def upgrade() -> None:
         sa.Column("licence", sa.Text(), nullable=False),
         sa.Column("derivation_json", sa.Text(), nullable=False),
         sa.Column("order_json", sa.Text(), nullable=False),
+        sa.Column("request_json", sa.Text(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("arbitrage", sa.String(length=16), nullable=False),
         sa.Column("leaf_index", sa.BigInteger(), nullable=False),
