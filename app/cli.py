@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from app.operations import OPERATORS, settings_at
+from app.operations import OPERATORS, settings_at, spoken
 
 if TYPE_CHECKING:
     from app.audit.verify import AuditReport
@@ -45,7 +45,8 @@ def demo(state: Path | None, once: bool, as_json: bool) -> None:
     if state is not None and state.exists() and any(state.iterdir()):
         raise click.ClickException(f"--state: expected a new or empty folder, got {state}")
     try:
-        sys.exit(run_demo(state=state, once=once, as_json=as_json))
+        with spoken():
+            sys.exit(run_demo(state=state, once=once, as_json=as_json))
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -56,11 +57,13 @@ def demo(state: Path | None, once: bool, as_json: bool) -> None:
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64))
 @click.option("--redis/--no-redis", "embed", default=True, help="Run a Redis beside it where no URL is set.")
-def serve(state: Path, host: str, port: int, workers: int, embed: bool) -> None:
+@click.option("--or-free", is_flag=True, help="Take a free port where that one is taken (see service.address).")
+def serve(state: Path, host: str, port: int, workers: int, embed: bool, or_free: bool) -> None:
     """Serve a market. Settings beside these: TIERMARKET_REDIS_URL, _DATABASE_URL, _KEYS."""
     from app.server import serve as run_server
 
-    run_server(settings_at(state), host=host, port=port, workers=workers, embed=embed)
+    with spoken():
+        run_server(settings_at(state), host=host, port=port, workers=workers, embed=embed, otherwise_free=or_free)
 
 
 @main.command("operator-key")
@@ -69,7 +72,8 @@ def operator_key(state: Path) -> None:
     """Create an operator and print the API key, once."""
     from app.demo.run import open_operator
 
-    click.echo(open_operator(settings_at(state)))
+    with spoken():
+        click.echo(open_operator(settings_at(state)))
 
 
 for command in OPERATORS:

@@ -14,6 +14,7 @@ from litestar.router import Router
 from app import __version__
 from app.auth.guard import authorise
 from app.clock import Clock, utc_now
+from app.embedded import die_with_parent
 from app.market import Market
 from app.pages import storefront
 from app.routes import accounts, analysts, catalog, commerce, health, log, owners, trade
@@ -69,6 +70,7 @@ HANDLERS = [
 def create_app() -> Litestar:
     """Return the application that the environment describes: what a server's workers load."""
     configure_logging()
+    die_with_parent()  # a worker whose server was killed must not serve on
     return build_app(Settings.from_environment())
 
 

@@ -25,7 +25,7 @@ from app.settings import Settings
 from app.store.database import Database, migrate, open_engine, write_once
 from app.store.recording import Recorder
 from app.store.redo import RedoFile
-from app.store.schema import entitlements, orders
+from app.store.schema import chains, entitlements, orders, planned_tiers
 
 __all__ = ["Answer", "Market", "found_market", "recorder_of"]
 
@@ -157,7 +157,18 @@ class Market:
         wanted = (
             select(orders.c.product_id)
             .join(entitlements, entitlements.c.order_id == orders.c.id)
-            .where(entitlements.c.account_id == caller.id, entitlements.c.chain_id == chain, entitlements.c.law == law)
+            .join(chains, chains.c.id == entitlements.c.chain_id)
+            .join(
+                planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law)
+            )
+            .where(
+                entitlements.c.account_id == caller.id,
+                entitlements.c.chain_id == chain,
+                entitlements.c.law == law,
+                orders.c.account_id == caller.id,
+                orders.c.law == law,
+                planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
+            )
         )
         product = await self.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
         if product is None:

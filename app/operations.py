@@ -1,18 +1,17 @@
 """The commands of whoever runs a market: backup, restore, rotate-key."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import rich_click as click
 
 from app.errors import AppError
 from app.settings import Settings
 
-__all__ = ["OPERATORS", "backup_command", "restore_command", "rotate_key", "settings_at"]
+__all__ = ["OPERATORS", "backup_command", "restore_command", "rotate_key", "settings_at", "spoken"]
 
-T = TypeVar("T")
 _STATE = click.Path(file_okay=False, path_type=Path)
 _NEW = click.Path(dir_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -23,6 +22,21 @@ def settings_at(state: Path) -> Settings:
     return Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
 
 
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Turn a refusal, or a folder or store that cannot be used, into one line on standard error."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except AppError as error:
+        raise click.ClickException(error.detail) from None
+    except OSError as error:
+        raise click.ClickException(f"state: expected a folder that can be used, got {error.strerror}") from None
+    except SQLAlchemyError:
+        raise click.ClickException("store: expected a database that can be opened, got none") from None
+
+
 @click.command("backup")
 @click.option("--state", type=_STATE, required=True, help="Folder of the market, which may be serving.")
 @click.option("--to", "target", type=_NEW, required=True, help="A new file for store, snapshots and data.")
@@ -31,7 +45,8 @@ def backup_command(state: Path, target: Path, keys: Path | None) -> None:
     """Write a consistent backup. It holds owners' data in clear: keep it as you keep those."""
     from app.backup import back_up
 
-    manifest = _or_say(lambda: back_up(settings_at(state), target, keys=keys))
+    with spoken():
+        manifest = back_up(settings_at(state), target, keys=keys)
     leaves = 0 if manifest.head is None else manifest.head.size
     click.echo(f"backed up: {manifest.written} transactions, {leaves} leaves, {len(manifest.files)} files")
 
@@ -45,14 +60,17 @@ def backup_command(state: Path, target: Path, keys: Path | None) -> None:
 def restore_command(state: Path, source: Path | None, keys: Path | None, redo: Path | None, without_redo: bool) -> None:
     """Bring a backup back and replay everything that was acknowledged after it."""
     from app.backup import restore
+    from app.instance import claim_state
     from app.rollback import replay
 
     settings = settings_at(state)
-    if source is None:
-        done = _or_say(lambda: replay(settings))
-    else:
-        backup = source
-        _, done = _or_say(lambda: restore(settings, backup, keys=keys, redo=redo, without_redo=without_redo))
+    with spoken():
+        settings.prepare()
+        with claim_state(settings.state):
+            if source is None:
+                done = replay(settings)
+            else:
+                _, done = restore(settings, source, keys=keys, redo=redo, without_redo=without_redo)
     click.echo(
         f"replayed: {done.transactions} transactions, {done.leaves} leaves; {len(done.redrawn)} chains drawn again"
     )
@@ -69,17 +87,11 @@ def rotate_key(purpose: str, state: Path, again: bool) -> None:
     from app.rotation import reseal, rotate
 
     settings = settings_at(state)
-    number = _or_say(lambda: rotate(settings, purpose))
-    click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")
-    if again:
-        click.echo(f"sealed anew: {_or_say(lambda: reseal(settings))} answers")
+    with spoken():
+        number = rotate(settings, purpose)
+        click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")
+        if again:
+            click.echo(f"sealed anew: {reseal(settings)} answers")
 
 
 OPERATORS = (backup_command, restore_command, rotate_key)
-
-
-def _or_say(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except AppError as error:
-        raise click.ClickException(error.detail) from None

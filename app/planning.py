@@ -134,6 +134,6 @@ def _change_text(change: ChangeSet) -> str:
 
 
 def _integer(name: str, text: str) -> int:
-    if not _INTEGER.match(text):
+    if not _INTEGER.match(text) or not 1 <= int(text) <= 2**62:
         raise InvalidParameterError(name, "a whole number from 1 to 2⁶², in ASCII digits", text)
     return int(text)

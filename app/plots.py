@@ -1,6 +1,7 @@
 """Pictures of chains, made from the tested functions of `tiers`: the same input gives the same bytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -8,11 +9,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from tiers.accounting.baselines import chain_mse, gradual_release_mse
+from tiers.accounting.joint import LatticeLaw, Node, chain_nodes, independent_nodes, joint_loss, star_nodes
 from tiers.budget import Ladder, decimal_text
 from tiers.chain import ChainPlan, draw_chain, plan, specs
 from tiers.errors import InvalidParameterError
+from tiers.noise.tsg import TwoSidedGeometric
 from tiers.residual.plan import residual
 from tiers.sensitivity import ChangeSet
 
@@ -20,7 +24,9 @@ __all__ = ["FORMATS", "PICTURES", "plot_alternatives", "plot_chain", "plot_resid
 
 FORMATS = (".png", ".svg")
 _ILLUSTRATION = bytes(32)  # a public key: the drawn example is an illustration, and never noise of a market
-_INK, _ACCENT, _PALE = "#1b3a57", "#c4552d", "#9fb6c9"
+_INK, _ACCENT, _PALE, _GREY = "#1b3a57", "#c4552d", "#9fb6c9", "#777777"
+_COLOURS = {"chain": _ACCENT, "gradual release": _INK, "independent draws": _PALE, "star": _GREY}
+_WINDOW = 20
 
 
 def plot_chain(chain: ChainPlan, path: Path) -> None:
@@ -45,7 +51,7 @@ def plot_chain(chain: ChainPlan, path: Path) -> None:
         axes.set_title("A chain: each tier is the tier before, and noise")
         axes.legend(frameon=False, loc="upper left")
 
-    _save(paint, path, wide=max(5.0, 1.4 * len(chain.tiers)))
+    _save((paint,), path, wide=max(5.0, 1.4 * len(chain.tiers)))
 
 
 def plot_residual(chain: ChainPlan, path: Path) -> None:
@@ -64,31 +70,64 @@ def plot_residual(chain: ChainPlan, path: Path) -> None:
         axes.set_title(f"P(nothing is added) = {step.same_probability():.3f}")
         axes.legend(frameon=False)
 
-    _save(paint, path)
+    _save((paint,), path)
 
 
-def plot_alternatives(ladder: Ladder, change_set: ChangeSet, path: Path) -> None:
-    """Draw what each tier loses in accuracy where it is no part of a chain, at one loss of all buyers together."""
+def plot_alternatives(ladder: Ladder, path: Path) -> None:
+    """Draw a chain beside its alternatives, for one number of sensitivity 1.
 
-    def paint(axes: Axes) -> None:
-        ranks = np.arange(1, len(ladder) + 1)
+    Left: the variance of each tier where all buyers together lose the same ε. Right: at the same accuracy of each tier,
+    the largest log ratio that the buyers of a tier and of all below it see together, enumerated.
+    """
+
+    def accuracy(axes: Axes) -> None:
+        change_set = ChangeSet.scalar(1)
         best = np.array(chain_mse(ladder, change_set))
-        total = sum(ladder.epsilons)
-        shared = [epsilon * ladder.epsilons[0] / total for epsilon in ladder]
-        independent = np.array(chain_mse(Ladder(tuple(shared)), change_set))
-        for values, colour, name in (
-            (best, _ACCENT, "chain"),
-            (np.array(gradual_release_mse(ladder, change_set)), _INK, "gradual release, weighted"),
-            (independent, _PALE, "independent draws, budgets cut to the same total"),
-        ):
-            axes.plot(ranks, values / best, "o-", color=colour, label=name)
-        axes.set_yscale("log")
-        axes.set_xticks(ranks, [f"tier {rank}\nε = {decimal_text(ladder.epsilons[rank - 1])}" for rank in ranks])
-        axes.set_ylabel("variance ÷ the tier's own")
-        axes.set_title(f"For the same loss of everybody together (ε = {decimal_text(ladder.epsilons[0])})")
-        axes.legend(frameon=False)
+        share = ladder.epsilons[0] / sum(ladder.epsilons)
+        cut = Ladder(tuple(epsilon * share for epsilon in ladder))
+        _lines(
+            axes,
+            ladder,
+            {
+                "chain": best / best,
+                "gradual release": np.array(gradual_release_mse(ladder, change_set)) / best,
+                "independent draws": np.array(chain_mse(cut, change_set)) / best,
+            },
+        )
+        axes.set_ylabel("variance ÷ variance sold alone")
+        axes.set_title("at one loss of all buyers together")
 
-    _save(paint, path)
+    def loss(axes: Axes) -> None:
+        laws = [TwoSidedGeometric(epsilon) for epsilon in ladder]
+        chain: list[LatticeLaw] = [laws[0], *(upper.residual_to(lower) for upper, lower in pairwise(laws))]
+        star: list[LatticeLaw] = [laws[0], *(laws[0].residual_to(lower) for lower in laws[1:])]
+        releases = {
+            "chain": chain_nodes(chain, 2 * _WINDOW + 1),
+            "star": star_nodes(star, 2 * _WINDOW + 1),
+            "independent draws": independent_nodes(laws, 2 * _WINDOW + 1),
+        }
+        losses = {
+            name: np.array([_loss(nodes, place) for place in range(len(ladder))]) for name, nodes in releases.items()
+        }
+        _lines(axes, ladder, losses)
+        axes.set_ylabel("loss ε of this tier and all below, together")
+        axes.set_title("at one accuracy of each tier")
+
+    _save((accuracy, loss), path, wide=10.0)
+
+
+def _loss(nodes: Sequence[Node], place: int) -> float:
+    coalition = range(place, len(nodes))
+    return joint_loss(nodes, coalition, epsilon=1.0, window=_WINDOW, core=_WINDOW // 2).ratio_low
+
+
+def _lines(axes: Axes, ladder: Ladder, values: dict[str, NDArray[np.float64]]) -> None:
+    ranks = np.arange(1, len(ladder) + 1)
+    for name, heights in values.items():
+        axes.plot(ranks, heights, "o-", color=_COLOURS[name], label=name)
+    axes.set_xticks(ranks, [f"tier {rank}\nε = {decimal_text(ladder.epsilons[rank - 1])}" for rank in ranks])
+    axes.set_ylim(0)
+    axes.legend(frameon=False)
 
 
 def _example() -> ChainPlan:
@@ -98,9 +137,7 @@ def _example() -> ChainPlan:
 PICTURES: dict[str, Callable[[Path], None]] = {
     "tiers-staircase.svg": lambda path: plot_chain(_example(), path),
     "tiers-residual.svg": lambda path: plot_residual(_example(), path),
-    "tiers-alternatives.svg": lambda path: plot_alternatives(
-        Ladder.parse(["2", "1", "0.5", "0.1"]), ChangeSet.scalar(1), path
-    ),
+    "tiers-alternatives.svg": lambda path: plot_alternatives(Ladder.parse(["2", "1", "0.5"]), path),
 }
 
 
@@ -110,15 +147,16 @@ def _tick(chain: ChainPlan, place: int) -> str:
     return f"tier {tier.rank}\nε = {decimal_text(tier.epsilon)}\n± {tier.half_width}{same}"
 
 
-def _save(paint: Callable[[Axes], None], path: Path, wide: float = 7.0) -> None:
+def _save(paints: Sequence[Callable[[Axes], None]], path: Path, wide: float = 7.0) -> None:
     if path.suffix not in FORMATS:
         raise InvalidParameterError("plot", f"a file name that ends in {' or '.join(FORMATS)}", path.name)
     with mpl.rc_context({"svg.hashsalt": "tiermarket", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(wide, 4.2), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        axes.spines[["top", "right"]].set_visible(False)
-        paint(axes)
+        for place, paint in enumerate(paints, start=1):
+            axes = figure.add_subplot(1, len(paints), place)
+            axes.spines[["top", "right"]].set_visible(False)
+            paint(axes)
         figure.savefig(path, dpi=144, metadata={"Date": None} if path.suffix == ".svg" else {"Software": None})
 
 

@@ -17,6 +17,7 @@ from threading import Thread
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import _planning
 from benchmarks.row import Row, at_least, at_most, beside
 from benchmarks.sampling import fresh, interleaved
 from tiers.budget import Ladder
@@ -41,6 +42,7 @@ EXPECTED = [
     *(f"chain of {tiers} tiers on 1e5 cells, an entry and tier" for tiers in (1, 2, 5, 10, 20)),
     *(f"5-tier chain on {cells} cells, an entry and tier" for cells in (1000, 10_000, 100_000)),
     *(f"5-tier chain on 1e5 cells, every ε × {scale}, an entry and tier" for scale in ("0.1", "1", "10")),
+    *_planning.EXPECTED,
 ]
 
 Counts = npt.NDArray[np.int64]
@@ -65,7 +67,7 @@ def rows(quick: bool) -> list[Row]:
     """Measure every row of the table."""
     warnings.filterwarnings("ignore")  # peers warn of their own deprecations
     runs = 3 if quick else 5
-    return [*_against_peers(runs), _memory(), *_scalar_and_plan(runs), *_scaling(runs)]
+    return [*_against_peers(runs), _memory(), *_scalar_and_plan(runs), *_scaling(runs), *_planning.rows(runs)]
 
 
 def _against_peers(runs: int) -> list[Row]:
@@ -132,7 +134,7 @@ def _scalar_and_plan(runs: int) -> list[Row]:
         runs,
         (answer, 1000),
         (lambda: draw_chain([7], draws, key_of), 1000),
-        (lambda: plan(ten, ChangeSet.scalar(1)), 1_000_000),
+        (lambda: (_planning.forget(), plan(ten, ChangeSet.scalar(1))), 1_000_000),
     )
     return [
         at_most("one scalar answer at 5 tiers, by digits", drawn, 50, "µs", "five draws, five keys ready"),

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from app.clock import new_id
-from app.engines.duckdb_engine import content_digest, seal
+from app.engines.duckdb_engine import content_digest, seal, units_digest
 from app.engines.ingest import ingest_csv, ingest_parquet
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
@@ -72,6 +72,7 @@ class PreparedSnapshot:
     path: Path
     content: str
     seal: str
+    units: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,9 @@ def prepare_snapshot(
     else:
         ingest_csv(source, target, schema, null_text=null_text)
     try:
-        return PreparedSnapshot(
-            snapshot, target, content_digest(target, keyring.content), seal(target, keyring.content)
-        )
+        key = keyring.content
+        units = None if schema.unit is None else units_digest(target, key, schema.column(schema.unit).stable_id)
+        return PreparedSnapshot(snapshot, target, content_digest(target, key), seal(target, key), units)
     except BaseException:
         target.unlink()
         raise
@@ -144,6 +145,13 @@ def register(
         "adhoc_json": msgspec.json.encode(new.limits.adhoc).decode(),
         "created_at": at,
     }
+    if snapshot.units is not None:
+        known = select(snapshots.c.id).where(snapshots.c.units == snapshot.units).limit(1)
+        if connection.execute(known).one_or_none() is not None:
+            raise ConflictError(
+                "dataset: expected people who are in no dataset yet, got the same units with the same numbers of rows; "
+                "fewer columns or other names do not make another budget"
+            )
     try:
         connection.execute(datasets.insert().values(row))
         _insert_snapshot(connection, dataset, 1, snapshot, at)
@@ -199,6 +207,7 @@ def _insert_snapshot(connection: Connection, dataset: str, number: int, snapshot
             number=number,
             content=snapshot.content,
             seal=snapshot.seal,
+            units=snapshot.units,
             file=snapshot.path.name,
             created_at=at,
         )

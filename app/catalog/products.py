@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -11,14 +12,16 @@ from app.catalog.datasets import DatasetRow
 from app.clock import new_id
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
+from app.ledger.money import balance
 from app.log.journal import append
 from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf
 from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
-from app.store.schema import book_prices, chains, offers, planned_tiers, products
+from app.store.schema import book_prices, chains, datasets, offers, planned_tiers, products
 from pricing.arbitrage import Verdict
 from pricing.book import PriceBook, TierPrice
+from pricing.errors import ArbitrageError, CurrencyMismatchError
 from pricing.limit import UNLIMITED, Limit
 from pricing.money import check_currency
 from tiers.budget import Ladder, decimal_text
@@ -104,7 +107,14 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
     digest = fingerprint(canonical.fingerprint_document())
     chain = chain_identity(dataset.id, dataset.snapshot, digest)
     prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
-    book = PriceBook(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices))
+    try:
+        book = PriceBook(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices))
+    except ArbitrageError:
+        falls = next(rank for rank, (a, b) in enumerate(pairwise(new.prices_minor), start=1) if b > a)
+        raise InvalidRequestError(
+            f"prices: expected none that falls with accuracy, got {new.prices_minor[falls]} at ε "
+            f"{new.epsilons[falls]} above {new.prices_minor[falls - 1]} at ε {new.epsilons[falls - 1]}"
+        ) from None
     order = permutation(new.query, dataset.schema)
     return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
 
@@ -119,6 +129,7 @@ def publish(
     Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same
                 ones; or some product of the catalogue, this one included, could be had for less by combining others.
     """
+    _same_currency(connection, dataset.owner, planned.book.currency)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
@@ -298,6 +309,9 @@ def reprice(
 
     Raises:     ConflictError: the new prices would be certain arbitrage.
     """
+    owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
+    owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
+    _same_currency(connection, owner_id, book.currency)
     _arbitrage(connection, offer, limit)
     _insert_book(connection, book)
     connection.execute(
@@ -319,6 +333,13 @@ def reprice(
         ],
     )
     return book
+
+
+def _same_currency(connection: Connection, owner: str, currency: str) -> None:
+    """Refuse a book that its owner could not be paid in."""
+    kept_in = balance(connection, owner).currency
+    if kept_in != currency:
+        raise CurrencyMismatchError(kept_in, currency)
 
 
 def _laws(book: PriceBook) -> tuple[str, ...]:

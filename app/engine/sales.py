@@ -25,13 +25,14 @@ from app.errors import (
 from app.keyring import Keyring
 from app.ledger.budget import charge, charge_of, check_pace, reserve_of
 from app.ledger.earnings import accrue
-from app.ledger.money import market_account, net_paid, post
+from app.ledger.money import balance, market_account, net_paid, post
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.settings import Settings
 from app.store.schema import entitlements, orders, quotes
 from pricing.book import PriceBook
+from pricing.errors import CurrencyMismatchError
 from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, quote
@@ -155,7 +156,8 @@ class Desk:
         offered = self._price(connection, caller, chain, book, tier)
         if (offered.amount, offered.book_version) != (cited.amount_minor, cited.book_version):
             raise QuoteExpiredError("quote: expected the price of now, got one that has changed since")
-        due = charge_of(chain, tier)
+        laws = offered_laws(connection, cited.product_id)
+        due = charge_of(chain, tier, lambda other: other.law in laws and _below_ceiling(caller, other))
         check_pace(connection, caller.id, chain, due, now)
         at, order_id = time_text(now), new_id("order")
         price = Money(offered.amount, offered.currency)
@@ -211,8 +213,11 @@ class Desk:
         return PlacedOrder(row.receipt_json.encode(), chain, tier, tier.sealed, tier.commitment, replayed=True)
 
     def _price(self, connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
-        if caller.ceiling_nano is not None and tier.level_nano > caller.ceiling_nano:
+        if not _below_ceiling(caller, tier):
             raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+        held_in = balance(connection, caller.id).currency
+        if caller.role is not Role.ANALYST and held_in != book.currency:
+            raise CurrencyMismatchError(book.currency, held_in)
         if caller.role is Role.ANALYST:
             rank = book.rank_of(tier.law)
             list_price = book.tiers[rank - 1].price
@@ -306,6 +311,10 @@ class Desk:
             "snapshot": chain.snapshot,
         }
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
+
+
+def _below_ceiling(caller: Caller, tier: Tier) -> bool:
+    return caller.ceiling_nano is None or tier.level_nano <= caller.ceiling_nano
 
 
 def _on_sale(row: Row[Any], caller: Caller) -> None:

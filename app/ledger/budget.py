@@ -1,5 +1,6 @@
 """A dataset's privacy budget: the filter's verdict before anything is revealed, the charge with the sale."""
 
+from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
 
@@ -30,8 +31,10 @@ def nano_text(nano: int) -> str:
     return decimal_text(Fraction(nano, NANO))
 
 
-def charge_of(chain: ChainState, tier: Tier) -> int:
+def charge_of(chain: ChainState, tier: Tier, within_reach: Callable[[Tier], bool]) -> int:
     """Return what selling a tier now would charge, admitted by the dataset's filter.
+
+    Args:       within_reach: whether the caller could buy a tier at all; a refusal names no other.
 
     Raises:     BudgetRefusedError: requested, remaining, and the tiers of the chain that would fit.
     """
@@ -40,7 +43,11 @@ def charge_of(chain: ChainState, tier: Tier) -> int:
     try:
         ledger.charge(due)
     except BudgetExceededError as error:
-        fitting = [other for other in chain.tiers if ledger.admits(increment(other.level_nano, chain.highest_nano))]
+        fitting = [
+            other
+            for other in chain.tiers
+            if within_reach(other) and ledger.admits(increment(other.level_nano, chain.highest_nano))
+        ]
         requested, remaining = nano_text(error.requested_nano), nano_text(error.remaining_nano)
         raise BudgetRefusedError(
             f"budget: expected a charge of at most ε {remaining} (what remains), got {requested}",

@@ -130,6 +130,7 @@ snapshots = Table(
     Column("number", Integer, nullable=False),
     Column("content", String(64), nullable=False, unique=True),
     Column("seal", String(64), nullable=False),
+    Column("units", String(64), index=True),
     Column("file", String(120), nullable=False),
     Column("created_at", String(32), nullable=False),
     UniqueConstraint("dataset_id", "number"),

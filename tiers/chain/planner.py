@@ -153,6 +153,8 @@ def plan(
         >>> [tier.law.noise.family for tier in plan(Ladder.parse(["4", "1.5"]), 2).tiers]
         ['msdlap', 'tsg']
     """
+    if not isinstance(change_set, ChangeSet) and (type(change_set) is not int or not 1 <= change_set <= 2**62):
+        raise InvalidParameterError("sensitivity", "a ChangeSet, or an integer from 1 to 2⁶²", change_set)
     changes = change_set if isinstance(change_set, ChangeSet) else ChangeSet.scalar(change_set)
     nominal = parse_decimal("delta", delta)
     if nominal >= 1:

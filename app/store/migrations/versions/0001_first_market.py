@@ -158,6 +158,7 @@ def upgrade() -> None:
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("content", sa.String(length=64), nullable=False),
         sa.Column("seal", sa.String(length=64), nullable=False),
+        sa.Column("units", sa.String(length=64), nullable=True),
         sa.Column("file", sa.String(length=120), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_snapshots_dataset_id")),
@@ -165,6 +166,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("content", name=op.f("uq_snapshots_content")),
         sa.UniqueConstraint("dataset_id", "number", name=op.f("uq_snapshots_dataset_id_number")),
     )
+    op.create_index(op.f("ix_snapshots_units"), "snapshots", ["units"], unique=False)
     op.create_table(
         "chains",
         sa.Column("id", sa.String(length=64), nullable=False),
