@@ -22,7 +22,7 @@ from app.rollback import replay
 from app.settings import Settings
 from app.store.database import open_engine, write_once
 from app.store.redo import RedoFile, RedoRecord
-from app.store.schema import accounts, metadata
+from app.store.schema import accounts, metadata, redo_position
 from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, Fair, open_fair, tiers
 
 
@@ -208,6 +208,20 @@ def test_sales_on_the_copy_where_its_redo_file_was_away_are_a_fork_that_is_refus
     opened.close()
     with pytest.raises(ForkedLogError):
         replay(settings)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 3])
+def test_another_history_of_any_length_is_a_fork_not_a_store_that_is_behind(market: Market, behind: int) -> None:
+    for name in "abcd":
+        market.database.submit(named(name)).result()
+    engine = open_engine(market.settings.database_url)
+    change = redo_position.update().values(written=redo_position.c.written - behind, digest="1" * 64)
+    write_once(engine, None, lambda connection: connection.execute(change))
+    engine.dispose()
+    with pytest.raises(ForkedLogError):
+        market.database.submit(named("e")).result()
+    with pytest.raises(ForkedLogError):
+        replay(market.settings)
 
 
 @pytest.mark.parametrize("place", ["changes", "leaves", "heads", "order", "end"])
