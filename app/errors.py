@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 __all__ = [
+    "AccountSuspendedError",
     "AppError",
     "BudgetRefusedError",
     "ConflictError",
@@ -13,11 +14,13 @@ __all__ = [
     "IntegrityError",
     "InvalidQueryError",
     "InvalidRequestError",
+    "NotAcceptableError",
     "NotEntitledError",
     "NotFoundError",
     "QuoteExpiredError",
     "StoreBehindError",
     "StoreUnavailableError",
+    "TooManyRequestsError",
     "UnauthorizedError",
 ]
 
@@ -64,6 +67,12 @@ class ForbiddenError(AppError):
     status, kind, title = 403, "forbidden", "The role does not allow this"
 
 
+class AccountSuspendedError(AppError):
+    """An operator has suspended the account; its keys open nothing."""
+
+    status, kind, title = 403, "account-suspended", "The account is suspended"
+
+
 class NotEntitledError(AppError):
     """The caller holds no tier that gives this answer."""
 
@@ -74,6 +83,12 @@ class NotFoundError(AppError):
     """There is no such thing, or not for the caller."""
 
     status, kind, title = 404, "not-found", "There is no such resource"
+
+
+class NotAcceptableError(AppError):
+    """No format that the request accepts is one that the answer has."""
+
+    status, kind, title = 406, "not-acceptable", "No acceptable format"
 
 
 class ConflictError(AppError):
@@ -98,6 +113,16 @@ class IdempotencyError(AppError):
     """An Idempotency-Key came back with another request."""
 
     status, kind, title = 422, "idempotency-key-reused", "The idempotency key belongs to another request"
+
+
+class TooManyRequestsError(AppError):
+    """A caller, or an address that sends bad keys, is over its limit; `retry_after_seconds` says when it is not."""
+
+    status, kind, title = 429, "too-many-requests", "Too many requests"
+
+    def __init__(self, detail: str, *, retry_after_seconds: int) -> None:
+        super().__init__(detail, retry_after_seconds=retry_after_seconds)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class IntegrityError(AppError):

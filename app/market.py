@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, select
 
 from app.auth.accounts import Caller
 from app.auth.guard import Authenticator
+from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ReleaseEngine, Unsealed
@@ -16,6 +17,7 @@ from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
 from app.errors import AppError, ForkedLogError, NotEntitledError, StoreBehindError, StoreUnavailableError
+from app.formats.kept import Renderings
 from app.jobs.runner import Jobs
 from app.keyring import Keyring
 from app.log.epochs import log_keys
@@ -92,6 +94,8 @@ class Market:
         self.desk = Desk(settings, self.keyring, self.engine)
         self.authenticator = Authenticator(self.database, self.keyring)
         self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
+        self.limits = Admission(settings, self.keyring)
+        self.renderings = Renderings()
         self.jobs = Jobs(self.database, clock)
         self._drawing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._granted: OrderedDict[tuple[str, str, str], str] = OrderedDict()
@@ -100,6 +104,7 @@ class Market:
         """Finish writes and let everything go."""
         await self.jobs.close()
         await self.cache.close()
+        await self.limits.close()
         await asyncio.to_thread(self.database.close)
         self.files.close()
 

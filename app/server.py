@@ -2,6 +2,7 @@
 
 import os
 from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 
 from granian import Granian
 from granian.constants import Interfaces, Loops
@@ -37,6 +38,9 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, embed: bool
         os.environ["TIERMARKET_KEYS"] = str(settings.keys)
         os.environ["TIERMARKET_REDO"] = str(settings.redo)
         os.environ["TIERMARKET_FEE_BPS"] = str(settings.fee_bps)
+        os.environ["TIERMARKET_WORKERS"] = str(workers)
+        os.environ.setdefault("TIERMARKET_ACCESS_LOG", "stderr")
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(TemporaryDirectory(prefix="tm-metrics-"))
         Granian(
             "app.main:create_app",
             factory=True,

@@ -7,9 +7,23 @@ from pathlib import Path
 
 from app.errors import InvalidRequestError
 
-__all__ = ["Settings"]
+__all__ = ["Limits", "Settings"]
 
 _BASIS = 10_000
+_MOST = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Requests a minute, over all workers together; each may also come in one burst. 0 lifts a limit.
+
+    Args:       reads, acts: a caller's GETs and POSTs (a visitor's without a key count by address). failures: bad API
+                keys from one address.
+    """
+
+    reads: int = 60_000
+    acts: int = 6_000
+    failures: int = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +33,7 @@ class Settings:
     Args:       state: folder of the store, snapshots and data. database_url: system of record. redis_url: the cache;
                 empty for none. keys: file of the secrets. fee_bps: the market's share of a sale, in 1/10,000.
                 redo_file: the log's own file, best on another disk than the database; None for one below `state`.
+                limits: requests a minute. workers: processes that serve; without a Redis each gets its part of a limit.
     """
 
     state: Path
@@ -27,6 +42,8 @@ class Settings:
     keys: Path
     fee_bps: int = 1_000
     redo_file: Path | None = None
+    limits: Limits = Limits()
+    workers: int = 1
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -38,7 +55,9 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Return what `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS`, `_FEE_BPS` and `_REDO` describe.
 
-        Raises:     InvalidRequestError: TIERMARKET_STATE is missing, or the fee is not 0 to 10,000.
+        Limits come from `_READS_PER_MINUTE`, `_ACTS_PER_MINUTE`, `_FAILURES_PER_MINUTE`; `_WORKERS` from the server.
+
+        Raises:     InvalidRequestError: TIERMARKET_STATE is missing, or a number is out of its range.
         """
         state = environment.get("TIERMARKET_STATE")
         if not state:
@@ -49,8 +68,14 @@ class Settings:
             environment.get("TIERMARKET_DATABASE_URL", default.database_url),
             default.redis_url,
             Path(environment.get("TIERMARKET_KEYS", str(default.keys))),
-            _fee(environment.get("TIERMARKET_FEE_BPS", str(default.fee_bps))),
+            _number(environment, "FEE_BPS", default.fee_bps, _BASIS),
             Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
+            Limits(
+                reads=_number(environment, "READS_PER_MINUTE", Limits().reads, _MOST),
+                acts=_number(environment, "ACTS_PER_MINUTE", Limits().acts, _MOST),
+                failures=_number(environment, "FAILURES_PER_MINUTE", Limits().failures, _MOST),
+            ),
+            max(1, _number(environment, "WORKERS", 1, 1_000)),
         )
 
     @property
@@ -74,7 +99,8 @@ class Settings:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _fee(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > _BASIS:
-        raise InvalidRequestError(f"TIERMARKET_FEE_BPS: expected 0 to {_BASIS}, got {text[:20]!r}")
+def _number(environment: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = environment.get(f"TIERMARKET_{name}", str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) > most:
+        raise InvalidRequestError(f"TIERMARKET_{name}: expected 0 to {most}, got {text[:20]!r}")
     return int(text)

@@ -1,6 +1,6 @@
-"""Request and response bodies: frozen, closed to unknown fields, every text and number bounded."""
+"""Request bodies and query strings: frozen, closed to unknown fields, every text and number bounded."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -10,27 +10,33 @@ from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 
 __all__ = [
     "AccountRequest",
-    "AccountView",
+    "AccountsQuery",
     "BookRequest",
+    "ConsistencyQuery",
     "ContractRequest",
     "CreditRequest",
     "DashboardRequest",
     "DatasetRequest",
-    "DatasetView",
     "DemandRequest",
     "DepositRequest",
+    "EarningsQuery",
+    "InclusionQuery",
+    "KeyRequest",
+    "LeavesQuery",
     "OrderRequest",
+    "PageQuery",
     "PayoutRequest",
     "ProductRequest",
-    "ProductView",
     "QuestionRequest",
     "QuoteRequest",
+    "RehearsalRequest",
     "ReserveRequest",
+    "SearchQuery",
     "SimulationRequest",
     "SnapshotRequest",
     "StateRequest",
+    "SuspensionRequest",
     "TierRequest",
-    "TierView",
     "TileRequest",
     "WindowRequest",
     "WithdrawalRequest",
@@ -219,74 +225,78 @@ class PayoutRequest(_Request, frozen=True, kw_only=True):
     currency: Currency
 
 
+class RehearsalRequest(_Request, frozen=True, kw_only=True):
+    """A tier to rehearse, by its ε or its law; the most accurate one unless given."""
+
+    law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    epsilon: Decimal | None = None
+
+
+class KeyRequest(_Request, frozen=True, kw_only=True):
+    """One more API key; `label` is what operators know it by."""
+
+    label: Line
+
+
+class SuspensionRequest(_Request, frozen=True, kw_only=True):
+    """Why an account is suspended."""
+
+    reason: Line
+
+
 class OrderRequest(_Request, frozen=True, kw_only=True):
     """An order cites a quote; the terms it accepts are the licence in that quote."""
 
     quote: Identity
 
 
-class AccountView(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as its holder sees it; `api_key` only in the answer that creates it."""
+class PageQuery(_Request, frozen=True, kw_only=True):
+    """A page: at most `count` items from the one after `after`, the last `leaf_index` seen."""
 
-    account: str
-    role: str
-    pseudonym: str
-    balance_minor: int
-    currency: str
-    ceiling: str | None = None
-    api_key: str | None = None
+    after: Annotated[int, Meta(ge=-1, le=2**53 - 1)] = -1
+    count: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class TierView(msgspec.Struct, frozen=True, kw_only=True):
-    """One tier on a listing: what it promises and costs, and whether the budget still admits it."""
+class AccountsQuery(_Request, frozen=True, kw_only=True):
+    """A page of accounts: from the one after `after`, the last `account` seen."""
 
-    rank: int
-    law: str
-    epsilon: str
-    half_width: str
-    half_width_value: str
-    same_as_above: str | None
-    price_minor: int
-    admitted: bool
+    after: Identity | None = None
+    count: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class ProductView(msgspec.Struct, frozen=True, kw_only=True):
-    """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order."""
+class SearchQuery(PageQuery, frozen=True, kw_only=True):
+    """Products: `q` holds words that all occur; one offered tier has `epsilon` and costs at most `max_price_minor`."""
 
-    product: str
-    leaf_index: int
-    dataset: str
-    dataset_title: str
-    dataset_notice: str
-    chain: str
-    snapshot: str
-    fingerprint: str
-    title: str
-    description: str
-    unit_label: str
-    left_out: str
-    licence: str
-    state: str
-    derivation: list[str]
-    keys: list[str]
-    grain_exponent: int
-    currency: str
-    book_version: int
-    budget_state: str
-    arbitrage: str
-    tiers: list[TierView]
+    q: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*\Z")] = ""
+    dataset: Identity | None = None
+    currency: Currency | None = None
+    epsilon: Decimal | None = None
+    max_price_minor: Minor | None = None
+    on_sale: bool | None = None
 
 
-class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset as its owner sees it: exact budget, and the charge of every chain."""
+class LeavesQuery(_Request, frozen=True, kw_only=True):
+    """Leaves of the log: `count` of them from `start`."""
 
-    dataset: str
-    name: str
-    title: str
-    snapshot: str
-    unit: str
-    salt: str
-    budget: str
-    spent: str
-    remaining: str
-    chains: list[dict[str, Any]]
+    start: Annotated[int, Meta(ge=0, le=2**53 - 1)] = 0
+    count: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class InclusionQuery(_Request, frozen=True, kw_only=True):
+    """A leaf, and the size of the tree that holds it."""
+
+    index: Annotated[int, Meta(ge=0, le=2**53 - 1)]
+    size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+
+
+class ConsistencyQuery(_Request, frozen=True, kw_only=True):
+    """Two sizes that the log has had."""
+
+    earlier: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+
+
+class EarningsQuery(_Request, frozen=True, kw_only=True):
+    """The currency of earnings."""
+
+    currency: Currency = "EUR"

@@ -153,6 +153,8 @@ def _market(folder: Path) -> Iterator[tuple[int, int, Settings]]:
     bare = ["granian", "--interface", "asgi", "--factory", "--loop", "uvloop", "--log-level", "warning"]
     with embedded_redis(folder) as served:
         os.environ["TIERMARKET_REDIS_URL"] = served.url
+        os.environ["TIERMARKET_ACCESS_LOG"] = str(folder / "access.log")
+        os.environ["TIERMARKET_READS_PER_MINUTE"] = str(10**9)  # limits are at work, and nobody meets one
         commands = [
             [sys.executable, "-m", "app.cli", "serve", "--state", str(folder), "--port", str(port)],
             [sys.executable, "-m", *bare, "--port", str(bare_port), "benchmarks._bare:create_app"],

@@ -11,7 +11,7 @@ from app.catalog.datasets import DatasetRow
 from app.errors import NotFoundError
 from app.ledger.budget import budget_state, nano_text
 from app.store.schema import book_prices, chains, datasets, offers, planned_tiers, products
-from app.wire import DatasetView, ProductView, TierView
+from app.views import DatasetView, ProductView, TierView
 from tiers.accounting.filters import PureFilter, increment
 from tiers.budget import decimal_text
 

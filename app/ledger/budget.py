@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
+from typing import Literal
 
 from sqlalchemy import Connection, func, select
 
@@ -113,7 +114,7 @@ def charge(connection: Connection, chain: ChainState, tier: Tier, due: int) -> N
         )
 
 
-def budget_state(budget_nano: int, spent_nano: int) -> str:
+def budget_state(budget_nano: int, spent_nano: int) -> Literal["enough", "nearly exhausted", "exhausted"]:
     """Return the three-valued state that buyers see: coarse, so that it betrays little of others' purchases."""
     remaining = budget_nano - spent_nano
     if remaining <= 0:

@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 
 from app.catalog.views import list_products
 from app.market import Market
-from app.wire import ProductView, TierView
+from app.views import ProductView, TierView
 from pricing.money import Money
 
 __all__ = ["storefront", "stylesheet"]

@@ -9,13 +9,14 @@ from sqlalchemy import Connection, select
 
 from app.auth.accounts import Caller, Role, create_account, holder_of
 from app.clock import time_text
-from app.errors import ForbiddenError, InvalidRequestError
+from app.errors import ConflictError, ForbiddenError, InvalidRequestError
 from app.ledger.budget import nano_text
 from app.ledger.money import balance
 from app.ledger.money import post as post_money
 from app.market import Market
 from app.store.schema import accounts
-from app.wire import AccountRequest, AccountView, DepositRequest
+from app.views import AccountView
+from app.wire import AccountRequest, DepositRequest
 from pricing.money import Money, check_currency
 from tiers.budget import nano_up, parse_epsilon
 
@@ -48,7 +49,9 @@ async def create(data: JSONBody[AccountRequest], market: NamedDependency[Market]
     return await market.database.write(work)
 
 
-@post("/v1/accounts/{account:str}/deposits", opt={"roles": (Role.OPERATOR,)}, status_code=201)
+@post(
+    "/v1/accounts/{account:str}/deposits", opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)}, status_code=201
+)
 async def deposit(
     account: FromPath[str], data: JSONBody[DepositRequest], market: NamedDependency[Market]
 ) -> AccountView:

@@ -15,17 +15,18 @@ from app.catalog.datasets import dataset_of
 from app.catalog.products import INTERNAL, NewProduct, plan_product, publish
 from app.catalog.views import product_view
 from app.clock import time_text
-from app.errors import ForbiddenError, NotEntitledError
+from app.errors import ConflictError, ForbiddenError, NotEntitledError, NotFoundError
 from app.market import Market
-from app.wire import DashboardRequest, ProductView, QuestionRequest
+from app.views import ProductView
+from app.wire import DashboardRequest, QuestionRequest
 from pricing.limit import UNLIMITED
 
 __all__ = ["ask", "dashboard", "dashboards", "save"]
 
-_ANALYSTS = {"roles": (Role.ANALYST,)}
+_ANALYSTS = {"roles": (Role.ANALYST,), "refuses": (NotFoundError,)}
 
 
-@post("/v1/questions", opt=_ANALYSTS, status_code=201)
+@post("/v1/questions", opt=_ANALYSTS | {"refuses": (ConflictError, NotFoundError)}, status_code=201)
 async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) -> ProductView:
     """Plan a question on the ladder that the owner allows; it opens a chain of its own, or shares the one it has.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from litestar import Request, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
@@ -16,24 +16,38 @@ from app.catalog.datasets import register as store_dataset
 from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product
 from app.catalog.products import publish as store_product
 from app.catalog.products import withdraw as withdraw_product
-from app.catalog.views import dataset_view, list_products, product_view
+from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
-from app.errors import InvalidRequestError, NotFoundError
+from app.engines.errors import EngineError, IngestError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
 from app.queries.schema import DatasetSchema
 from app.routes.accounts import EVERYBODY
-from app.wire import DatasetRequest, DatasetView, ProductRequest, ProductView, WithdrawalRequest
+from app.views import DatasetView, ProductView
+from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
 from pricing.limit import limit_of
 from pricing.scarcity import ReserveCurve
 from tiers.budget import NANO, Ladder, decimal_text, parse_decimal
 
-__all__ = ["ARBITRAGE_SECONDS", "dataset", "owned_dataset", "product", "products", "publish", "register", "withdraw"]
+__all__ = ["ARBITRAGE_SECONDS", "dataset", "owned_dataset", "product", "publish", "register", "withdraw"]
 
 _BUDGET_CEILING = 1_000
 ARBITRAGE_SECONDS = 5.0
 
 
-@post("/v1/datasets", opt={"roles": (Role.OWNER,)}, status_code=201)
+@post(
+    "/v1/datasets",
+    opt={
+        "roles": (Role.OWNER,),
+        "refuses": (
+            ConflictError,
+            NotFoundError,
+            IngestError,
+            EngineError,
+        ),
+    },
+    status_code=201,
+)
 async def register(
     request: Request[Caller, Any, Any], data: JSONBody[DatasetRequest], market: NamedDependency[Market]
 ) -> DatasetView:
@@ -82,7 +96,17 @@ async def dataset(
     )
 
 
-@post("/v1/products", opt={"roles": (Role.OWNER,)}, status_code=201)
+@post(
+    "/v1/products",
+    opt={
+        "roles": (Role.OWNER,),
+        "refuses": (
+            ConflictError,
+            NotFoundError,
+        ),
+    },
+    status_code=201,
+)
 async def publish(
     request: Request[Caller, Any, Any], data: JSONBody[ProductRequest], market: NamedDependency[Market]
 ) -> ProductView:
@@ -113,16 +137,6 @@ async def publish(
     return await market.database.write(work)
 
 
-@get("/v1/products", opt={"roles": EVERYBODY})
-async def products(
-    market: NamedDependency[Market], after: FromQuery[int] = -1, count: FromQuery[int] = 50
-) -> list[ProductView]:
-    """Return live products in order of publication, in pages: `after` is the last `leaf_index` seen."""
-    if not 1 <= count <= 200 or not -1 <= after < 2**53:
-        raise InvalidRequestError("page: expected 1 ≤ count ≤ 200 and a leaf index, got another")
-    return await market.database.read(lambda connection: list_products(connection, after=after, count=count))
-
-
 @get("/v1/products/{product:str}", opt={"roles": EVERYBODY})
 async def product(
     request: Request[Caller, Any, Any], product: FromPath[str], market: NamedDependency[Market]
@@ -139,7 +153,9 @@ async def product(
     return await market.database.read(read)
 
 
-@post("/v1/products/{product:str}/withdrawal", opt={"roles": (Role.OWNER,)}, status_code=201)
+@post(
+    "/v1/products/{product:str}/withdrawal", opt={"roles": (Role.OWNER,), "refuses": (ConflictError,)}, status_code=201
+)
 async def withdraw(
     request: Request[Caller, Any, Any],
     product: FromPath[str],

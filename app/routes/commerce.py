@@ -8,7 +8,7 @@ from typing import Any
 
 from litestar import Request, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
@@ -17,14 +17,15 @@ from app.catalog.products import book_of_chain
 from app.catalog.simulation import Demand, simulate
 from app.catalog.views import product_view
 from app.clock import time_text
-from app.errors import InvalidRequestError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.jobs.runner import Progress
 from app.ledger.earnings import contract_of, earnings_of, pay_out, sign_contract
 from app.ledger.refunds import credit_order, invoice_of
 from app.market import Market
 from app.routes.catalog import owned_dataset
+from app.routes.paging import read_query
 from app.routes.trade import TRADERS
-from app.wire import ContractRequest, CreditRequest, PayoutRequest, SimulationRequest
+from app.wire import ContractRequest, CreditRequest, EarningsQuery, PayoutRequest, SimulationRequest
 from pricing.limit import limit_of
 from pricing.money import check_currency
 from pricing.owners import SUB
@@ -62,11 +63,10 @@ async def change_contract(
     return await market.database.write(work)
 
 
-@get("/v1/earnings", opt={"roles": (Role.OWNER,)})
-async def earnings(
-    request: Request[Caller, Any, Any], market: NamedDependency[Market], currency: FromQuery[str] = "EUR"
-) -> dict[str, Any]:
+@get("/v1/earnings", opt={"roles": (Role.OWNER,), "query": EarningsQuery})
+async def earnings(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> dict[str, Any]:
     """Return what the caller has earned: accrued and in suspense in 10⁻⁶ minor units, paid in minor units."""
+    currency = read_query(request, EarningsQuery).currency
     check_currency(currency)
     found = await market.database.read(lambda connection: earnings_of(connection, request.user.id, currency))
     return {
@@ -87,7 +87,7 @@ async def pay(data: JSONBody[PayoutRequest], market: NamedDependency[Market]) ->
     return {"currency": data.currency, "paid_minor": paid}
 
 
-@post("/v1/orders/{order:str}/credits", opt={"roles": (Role.OPERATOR,)}, status_code=201)
+@post("/v1/orders/{order:str}/credits", opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)}, status_code=201)
 async def credit(
     order: FromPath[str], data: JSONBody[CreditRequest], market: NamedDependency[Market]
 ) -> dict[str, Any]:
@@ -109,7 +109,7 @@ async def invoice(
     return {"invoice": asdict(issued) | {"total": issued.total}, "credit_notes": [asdict(note) for note in notes]}
 
 
-@post("/v1/price-simulations", opt={"roles": (Role.OWNER,)}, status_code=201)
+@post("/v1/price-simulations", opt={"roles": (Role.OWNER,), "refuses": (NotFoundError,)}, status_code=201)
 async def simulate_prices(data: JSONBody[SimulationRequest], market: NamedDependency[Market]) -> dict[str, Any]:
     """Return what menus would earn on the owner's own demand data, "up to"; nothing is stored or changed."""
     if sum(kind.count for kind in data.demand) > _BUYERS_LIMIT:

@@ -12,13 +12,13 @@ from app.market import Market
 __all__ = ["live", "ready"]
 
 
-@get("/health/live", opt={"public": True})
+@get("/health/live", opt={"public": True, "unlimited": True})
 async def live() -> dict[str, str]:
     """Return that the process answers."""
     return {"status": "live"}
 
 
-@get("/health/ready", opt={"public": True})
+@get("/health/ready", opt={"public": True, "unlimited": True})
 async def ready(market: NamedDependency[Market]) -> Response[dict[str, Any]]:
     """Return whether the system of record answers, and whether the cache does."""
     cache = "up" if await market.cache.alive() else "down (answers come from the store)"

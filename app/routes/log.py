@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-from litestar import get
+from litestar import Request, get
 from litestar.di import NamedDependency
-from litestar.params import FromQuery
 from litestar.response import Stream
 from sqlalchemy import Connection
 
@@ -18,10 +17,10 @@ from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import consistency_proof, inclusion_proof
 from app.market import Market
 from app.routes.accounts import EVERYBODY
+from app.routes.paging import read_query
+from app.wire import ConsistencyQuery, InclusionQuery, LeavesQuery
 
 __all__ = ["consistency", "export", "head", "inclusion", "leaves", "public_keys"]
-
-PAGE = 1_000
 
 
 @get("/v1/keys", opt={"public": True})
@@ -30,32 +29,31 @@ async def public_keys(market: NamedDependency[Market]) -> dict[str, Any]:
     return {"signing": {str(number): key for number, key in market.keyring.public_keys().items()}}
 
 
-@get("/v1/log/head", opt={"roles": EVERYBODY})
+@get("/v1/log/head", opt={"roles": EVERYBODY, "refuses": (NotFoundError,)})
 async def head(market: NamedDependency[Market]) -> TreeHead:
     """Return the newest signed tree head."""
     return await market.database.read(_head)
 
 
-@get("/v1/log/leaves", opt={"roles": EVERYBODY})
-async def leaves(
-    market: NamedDependency[Market], start: FromQuery[int] = 0, count: FromQuery[int] = 100
-) -> list[dict[str, Any]]:
+@get("/v1/log/leaves", opt={"roles": EVERYBODY, "query": LeavesQuery})
+async def leaves(request: Request[Any, Any, Any], market: NamedDependency[Market]) -> list[dict[str, Any]]:
     """Return leaves in order, in pages: no leaf holds an answer."""
-    if start < 0 or not 1 <= count <= PAGE:
-        raise InvalidRequestError(f"page: expected start ≥ 0 and 1 ≤ count ≤ {PAGE}, got another")
+    wanted = read_query(request, LeavesQuery)
 
     def read(connection: Connection) -> list[dict[str, Any]]:
         return [
             {"index": index, "hash": digest.hex(), "leaf": msgspec.json.decode(body)}
-            for index, body, digest in leaf_bodies(connection, start, count)
+            for index, body, digest in leaf_bodies(connection, wanted.start, wanted.count)
         ]
 
     return await market.database.read(read)
 
 
-@get("/v1/log/proofs/inclusion", opt={"roles": EVERYBODY})
-async def inclusion(market: NamedDependency[Market], index: FromQuery[int], size: FromQuery[int]) -> dict[str, Any]:
+@get("/v1/log/proofs/inclusion", opt={"roles": EVERYBODY, "query": InclusionQuery, "refuses": (NotFoundError,)})
+async def inclusion(request: Request[Any, Any, Any], market: NamedDependency[Market]) -> dict[str, Any]:
     """Return the RFC 6962 audit path of a leaf in the tree of a given size."""
+    wanted = read_query(request, InclusionQuery)
+    index, size = wanted.index, wanted.size
 
     def read(connection: Connection) -> dict[str, Any]:
         hashes = leaf_hashes(connection, _size(connection, size))
@@ -66,9 +64,11 @@ async def inclusion(market: NamedDependency[Market], index: FromQuery[int], size
     return await market.database.read(read)
 
 
-@get("/v1/log/proofs/consistency", opt={"roles": EVERYBODY})
-async def consistency(market: NamedDependency[Market], earlier: FromQuery[int], size: FromQuery[int]) -> dict[str, Any]:
+@get("/v1/log/proofs/consistency", opt={"roles": EVERYBODY, "query": ConsistencyQuery, "refuses": (NotFoundError,)})
+async def consistency(request: Request[Any, Any, Any], market: NamedDependency[Market]) -> dict[str, Any]:
     """Return the RFC 6962 proof that the log of `earlier` leaves is a prefix of the log of `size` leaves."""
+    wanted = read_query(request, ConsistencyQuery)
+    earlier, size = wanted.earlier, wanted.size
 
     def read(connection: Connection) -> dict[str, Any]:
         hashes = leaf_hashes(connection, _size(connection, size))

@@ -25,20 +25,23 @@ from app.catalog.products import (
 )
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
-from app.errors import ConflictError, InvalidRequestError
+from app.engines.errors import EngineError, IngestError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
 from app.routes.catalog import ARBITRAGE_SECONDS, owned_dataset
-from app.wire import BookRequest, DatasetView, ProductView, SnapshotRequest, StateRequest
+from app.views import DatasetView, ProductView
+from app.wire import BookRequest, SnapshotRequest, StateRequest
 from pricing.book import PriceBook, TierPrice
 from pricing.limit import limit_of
 from pricing.money import check_currency
 
 __all__ = ["change_prices", "change_state", "refresh", "snapshot"]
 
-_OWNERS = {"roles": (Role.OWNER,)}
+_OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}
+_FILES = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError, IngestError, EngineError)}
 
 
-@post("/v1/datasets/{dataset:str}/snapshots", opt=_OWNERS, status_code=201)
+@post("/v1/datasets/{dataset:str}/snapshots", opt=_FILES, status_code=201)
 async def snapshot(
     request: Request[Caller, Any, Any],
     dataset: FromPath[str],

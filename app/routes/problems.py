@@ -8,16 +8,22 @@ import structlog
 from litestar import Request
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
-from litestar.status_codes import HTTP_500_INTERNAL_SERVER_ERROR
+from litestar.status_codes import HTTP_405_METHOD_NOT_ALLOWED, HTTP_500_INTERNAL_SERVER_ERROR
 
-from app.errors import AppError, InvalidRequestError
+from app.errors import AppError, InvalidRequestError, TooManyRequestsError, UnauthorizedError
 from pricing.errors import PricingError, UnknownTierError
 from tiers.errors import TierError
 
-__all__ = ["BODY_LIMIT", "check_body", "problems_plugin"]
+__all__ = ["BODY_LIMIT", "TYPES", "check_body", "problems_plugin"]
 
 BODY_LIMIT = 2**20
-_TYPES = "https://tiermarket.invalid/problems/"
+TYPES = "https://tiermarket.invalid/problems/"
+_HTTP_KINDS = {
+    404: ("not-found", "There is no such resource"),
+    405: ("method-not-allowed", "The method is not one of this resource"),
+    413: ("too-large", "The body is too large"),
+    415: ("unsupported-media-type", "The body's form is not supported"),
+}
 _log = structlog.get_logger("problems")
 
 
@@ -78,16 +84,28 @@ def _reason(error: ValueError) -> str:
     return "something else"
 
 
-def _problem(status: int, kind: str, title: str, detail: str, fields: Mapping[str, Any]) -> ProblemDetailsException:
+def _problem(
+    status: int,
+    kind: str,
+    title: str,
+    detail: str,
+    fields: Mapping[str, Any],
+    headers: dict[str, str] | None = None,
+) -> ProblemDetailsException:
     return ProblemDetailsException(
-        status_code=status, type_=_TYPES + kind, title=title, detail=detail, extra=dict(fields) or None
+        status_code=status, type_=TYPES + kind, title=title, detail=detail, extra=dict(fields) or None, headers=headers
     )
 
 
 def _app_problem(error: AppError) -> ProblemDetailsException:
     if error.status >= HTTP_500_INTERNAL_SERVER_ERROR:
         _log.error("request failed", kind=error.kind, detail=error.detail)
-    return _problem(error.status, error.kind, error.title, error.detail, error.fields)
+    headers = None
+    if isinstance(error, UnauthorizedError):
+        headers = {"WWW-Authenticate": 'Bearer realm="tiermarket"'}
+    elif isinstance(error, TooManyRequestsError):
+        headers = {"Retry-After": str(error.retry_after_seconds)}
+    return _problem(error.status, error.kind, error.title, error.detail, error.fields, headers)
 
 
 def _rule_problem(error: TierError | PricingError) -> ProblemDetailsException:
@@ -99,12 +117,15 @@ def _http_problem(error: HTTPException) -> ProblemDetailsException:
     if isinstance(error, ValidationException):
         errors = error.extra if isinstance(error.extra, list) else []
         return _problem(400, "invalid-request", "The request is not valid", error.detail, {"errors": errors})
-    kind = {401: "unauthorized", 403: "forbidden", 404: "not-found", 405: "method-not-allowed", 413: "too-large"}
-    name = kind.get(error.status_code, "invalid-request" if error.status_code < 500 else "internal")
-    detail = error.detail if error.status_code < HTTP_500_INTERNAL_SERVER_ERROR else "The request failed"
-    return _problem(
-        error.status_code, name, "The request is not valid" if error.status_code < 500 else detail, detail, {}
-    )
+    status = error.status_code
+    if status >= HTTP_500_INTERNAL_SERVER_ERROR:
+        return _unforeseen(error)
+    kind, title = _HTTP_KINDS.get(status, ("invalid-request", "The request is not valid"))
+    headers = None
+    if status == HTTP_405_METHOD_NOT_ALLOWED:
+        allowed = {name.strip() for name in (error.headers or {}).get("allow", "").split(",")} - {"OPTIONS", ""}
+        headers = {"Allow": ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))}
+    return _problem(status, kind, title, error.detail, {}, headers)
 
 
 def _unforeseen(error: Exception) -> ProblemDetailsException:

@@ -5,23 +5,42 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromHeader, FromPath, JSONBody
+from litestar.params import FromPath, JSONBody
 from sqlalchemy import select
 
 from app.auth.accounts import Caller, Role
 from app.engine.sales import Selection
-from app.errors import InvalidRequestError, NotFoundError
+from app.engines.errors import EngineError
+from app.errors import (
+    BudgetRefusedError,
+    ConflictError,
+    IdempotencyError,
+    InsufficientFundsError,
+    InvalidRequestError,
+    NotFoundError,
+    QuoteExpiredError,
+)
 from app.market import Market
 from app.store.schema import orders
 from app.wire import OrderRequest, QuoteRequest
 
-__all__ = ["answer", "order", "place", "quote"]
+__all__ = ["TRADERS", "order", "place", "quote"]
 
 TRADERS = (Role.BUYER, Role.ANALYST)
 _KEY_LIMIT = 200
 
 
-@post("/v1/quotes", opt={"roles": TRADERS}, status_code=201)
+@post(
+    "/v1/quotes",
+    opt={
+        "roles": TRADERS,
+        "refuses": (
+            ConflictError,
+            NotFoundError,
+        ),
+    },
+    status_code=201,
+)
 async def quote(
     request: Request[Caller, Any, Any], data: JSONBody[QuoteRequest], market: NamedDependency[Market]
 ) -> dict[str, Any]:
@@ -34,12 +53,26 @@ async def quote(
     return dict(offered)
 
 
-@post("/v1/orders", opt={"roles": TRADERS}, status_code=201)
+@post(
+    "/v1/orders",
+    opt={
+        "roles": TRADERS,
+        "refuses": (
+            BudgetRefusedError,
+            ConflictError,
+            EngineError,
+            IdempotencyError,
+            InsufficientFundsError,
+            NotFoundError,
+            QuoteExpiredError,
+        ),
+    },
+    status_code=201,
+)
 async def place(
     request: Request[Caller, Any, Any],
     data: JSONBody[OrderRequest],
     market: NamedDependency[Market],
-    idempotency_key: FromHeader[str | None] = None,
 ) -> Response[bytes]:
     """Buy what a quote offers. The Idempotency-Key makes a retry the same order: same answer, one charge, one leaf."""
     key = _key(request.headers.get("idempotency-key"))
@@ -65,16 +98,6 @@ async def order(
     if receipt is None:
         raise NotFoundError("order: expected one of the caller's own, got another id")
     return Response(receipt.encode(), media_type="application/json")
-
-
-@get("/v1/answers/{chain:str}/{law:str}", opt={"roles": TRADERS})
-async def answer(request: Request[Caller, Any, Any], chain: FromPath[str], law: FromPath[str]) -> Response[bytes]:
-    """Return an answer that the caller has bought: the same bytes for ever, under a strong ETag."""
-    market: Market = request.app.state.market  # the hot path: resolving a dependency costs more than Redis does
-    held = await market.answer(request.user, chain, law)
-    if request.headers.get("if-none-match") == held.etag:
-        return Response(b"", status_code=304, headers={"ETag": held.etag})
-    return Response(held.body, media_type="application/json", headers={"ETag": held.etag, "Cache-Control": "private"})
 
 
 def _key(header: str | None) -> str:

@@ -236,6 +236,9 @@ def _attempt(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[
             if record is not None and not error.connection_invalidated:
                 recorder.refused(record)
             raise
+        except BaseException:
+            connection.invalidate()  # whether it committed is unknown: the next writer looks, and carries it out if not
+            raise
     return result, record
 
 

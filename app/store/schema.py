@@ -62,6 +62,8 @@ accounts = Table(
     Column("balance_minor", BigInteger, nullable=False),
     Column("ceiling_nano", BigInteger),
     Column("created_at", String(32), nullable=False),
+    Column("suspended_at", String(32)),
+    Column("suspension_reason", Text),
     CheckConstraint("balance_minor >= 0", name="balance_not_negative"),
 )
 
@@ -69,8 +71,10 @@ api_keys = Table(
     "api_keys",
     metadata,
     Column("key_digest", String(64), primary_key=True),
+    Column("id", String(40), nullable=False, unique=True),
     Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
     Column("prefix", String(16), nullable=False),
+    Column("label", Text, nullable=False),
     Column("created_at", String(32), nullable=False),
     Column("revoked_at", String(32)),
 )

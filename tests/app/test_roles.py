@@ -12,11 +12,23 @@ MATRIX: dict[tuple[str, str], set[str]] = {
     ("POST", "/v1/accounts"): {"operator"},
     ("POST", "/v1/accounts/{account}/deposits"): {"operator"},
     ("GET", "/v1/account"): ALL,
+    ("GET", "/v1/accounts"): {"operator"},
+    ("GET", "/v1/accounts/{account}"): {"operator"},
+    ("GET", "/v1/accounts/{account}/keys"): {"operator"},
+    ("POST", "/v1/accounts/{account}/keys"): {"operator"},
+    ("DELETE", "/v1/accounts/{account}/keys/{key}"): {"operator"},
+    ("POST", "/v1/accounts/{account}/suspension"): {"operator"},
+    ("DELETE", "/v1/accounts/{account}/suspension"): {"operator"},
+    ("GET", "/metrics"): {"operator"},
     ("POST", "/v1/datasets"): {"owner"},
     ("GET", "/v1/datasets/{dataset}"): {"owner"},
     ("POST", "/v1/products"): {"owner"},
     ("GET", "/v1/products"): ALL,
     ("GET", "/v1/products/{product}"): ALL,
+    ("POST", "/v1/products/{product}/rehearsal"): {"buyer", "analyst", "owner"},
+    ("GET", "/v1/datasets/{dataset}/dictionary"): ALL,
+    ("GET", "/v1/orders"): {"buyer", "analyst"},
+    ("GET", "/v1/entitlements"): {"buyer", "analyst"},
     ("POST", "/v1/products/{product}/withdrawal"): {"owner"},
     ("POST", "/v1/quotes"): {"buyer", "analyst"},
     ("POST", "/v1/orders"): {"buyer", "analyst"},
@@ -69,6 +81,15 @@ def test_the_matrix_names_every_route_and_no_other(shop: Any) -> None:
     assert routes(shop) == set(MATRIX) | PUBLIC
 
 
+def test_the_document_names_the_roles_that_the_matrix_does(shop: Any) -> None:
+    paths = shop.client.get("/schema/openapi.json").json()["paths"]
+    for (method, path), roles in MATRIX.items():
+        operation = paths[path][method.lower()]
+        assert set(operation["x-roles"]) == roles, (method, path)
+        assert operation["security"] == [{"key": []}]
+    assert all(paths[path][method.lower()]["security"] == [] for method, path in PUBLIC)
+
+
 def test_each_route_serves_its_roles_and_refuses_the_others_and_strangers(shop: Any) -> None:
     people = {role: shop.person(role) for role in ALL}
     for (method, template), allowed in MATRIX.items():
@@ -107,8 +128,19 @@ def test_other_peoples_things_are_not_there(shop: Any) -> None:
             f"/v1/products/{product['product']}/withdrawal", json={"reason": "mine now"}, headers=other.headers
         ),
         shop.client.get(f"/v1/orders/{sold['receipt']['order']}", headers=stranger.headers),
+        shop.client.get(f"/v1/orders/{sold['receipt']['order']}/invoice", headers=stranger.headers),
+        shop.client.post(
+            f"/v1/datasets/{dataset}/contract", json={"owners": {other.account: 1}}, headers=other.headers
+        ),
     ]
-    assert [check.status_code for check in checks] == [404] * 4
+    assert [check.status_code for check in checks] == [404] * 6
+    answer = f"/v1/answers/{sold['answer']['chain']}/{sold['answer']['law']}"
+    for accept in ("application/json", "text/csv", "application/vnd.apache.parquet"):
+        assert shop.client.get(answer, headers=stranger.headers | {"Accept": accept}).status_code == 403
+    for path in ("/v1/orders", "/v1/entitlements"):
+        assert shop.client.get(path, headers=stranger.headers).json() == []
+    audit = shop.client.post("/v1/price-audits", headers=other.headers).json()["job"]
+    assert shop.client.get(f"/v1/jobs/{audit}", headers=stranger.headers).status_code == 404
 
 
 def test_an_api_key_is_stored_as_a_keyed_hash_and_shown_once(shop: Any) -> None:

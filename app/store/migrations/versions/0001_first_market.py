@@ -21,6 +21,8 @@ def upgrade() -> None:
         sa.Column("balance_minor", sa.BigInteger(), nullable=False),
         sa.Column("ceiling_nano", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("suspended_at", sa.String(length=32), nullable=True),
+        sa.Column("suspension_reason", sa.Text(), nullable=True),
         sa.CheckConstraint("balance_minor >= 0", name=op.f("ck_accounts_balance_not_negative")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_accounts")),
         sa.UniqueConstraint("pseudonym", name=op.f("uq_accounts_pseudonym")),
@@ -69,12 +71,15 @@ def upgrade() -> None:
     op.create_table(
         "api_keys",
         sa.Column("key_digest", sa.String(length=64), nullable=False),
+        sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("account_id", sa.String(length=40), nullable=False),
         sa.Column("prefix", sa.String(length=16), nullable=False),
+        sa.Column("label", sa.Text(), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.Column("revoked_at", sa.String(length=32), nullable=True),
         sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_api_keys_account_id")),
         sa.PrimaryKeyConstraint("key_digest", name=op.f("pk_api_keys")),
+        sa.UniqueConstraint("id", name=op.f("uq_api_keys_id")),
     )
     op.create_index(op.f("ix_api_keys_account_id"), "api_keys", ["account_id"], unique=False)
     op.create_table(

@@ -1,0 +1,34 @@
+"""The data dictionary: what an owner declared about a dataset, and nothing that its rows say."""
+
+from sqlalchemy import Connection, select
+
+from app.catalog.datasets import ADJACENCY, dataset_of
+from app.errors import NotFoundError
+from app.ledger.budget import budget_state
+from app.store.schema import products
+from app.views import ColumnView, DictionaryView
+
+__all__ = ["dictionary_view"]
+
+
+def dictionary_view(connection: Connection, dataset: str, caller: str) -> DictionaryView:
+    """Return a dataset's declarations: its owner's from the start, everybody's once a product of it was published."""
+    row = dataset_of(connection, dataset)
+    published = select(products.c.id).where(products.c.dataset_id == dataset).limit(1)
+    if row.owner != caller and connection.execute(published).one_or_none() is None:
+        raise NotFoundError("dataset: expected an existing id, got another")
+    schema = row.schema
+    return DictionaryView(
+        dataset=row.id,
+        name=row.name,
+        title=row.title,
+        description=row.description,
+        notice=row.notice,
+        columns=[ColumnView(name=column.name, type=column.type, id=column.stable_id) for column in schema.columns],
+        unit=schema.unit or "row",
+        adjacency=ADJACENCY,
+        ordering=list(schema.ordering),
+        max_rows_per_unit=schema.max_rows_per_unit,
+        max_groups_per_unit=schema.max_groups_per_unit,
+        budget_state=budget_state(row.budget_nano, row.spent_nano),
+    )

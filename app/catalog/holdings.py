@@ -1,0 +1,72 @@
+"""What a caller has bought, in pages ordered by the log."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Select, select
+
+from app.store.schema import entitlements, orders, planned_tiers, products
+from app.views import EntitlementView, OrderView
+
+__all__ = ["entitlements_of", "orders_of"]
+
+
+def orders_of(connection: Connection, account: str, *, after: int, count: int) -> list[OrderView]:
+    """Return up to `count` orders of an account after leaf `after`, oldest first."""
+    wanted = _sold(orders.c.created_at).where(orders.c.account_id == account, orders.c.leaf_index > after)
+    return [
+        OrderView(
+            order=row.id,
+            leaf_index=row.leaf_index,
+            product=row.product_id,
+            title=row.title,
+            chain=row.chain_id,
+            law=row.law,
+            epsilon=row.epsilon,
+            amount_minor=row.amount_minor,
+            currency=row.currency,
+            at=row.created_at,
+        )
+        for row in connection.execute(wanted.order_by(orders.c.leaf_index).limit(count))
+    ]
+
+
+def entitlements_of(connection: Connection, account: str, *, after: int, count: int) -> list[EntitlementView]:
+    """Return up to `count` tiers that an account may read, in the order in which it first bought them."""
+    wanted = (
+        _sold(entitlements.c.rank)
+        .join(entitlements, entitlements.c.order_id == orders.c.id)
+        .where(entitlements.c.account_id == account, orders.c.leaf_index > after)
+    )
+    return [
+        EntitlementView(
+            chain=row.chain_id,
+            law=row.law,
+            rank=row.rank,
+            epsilon=row.epsilon,
+            product=row.product_id,
+            title=row.title,
+            order=row.id,
+            leaf_index=row.leaf_index,
+            answer=f"/v1/answers/{row.chain_id}/{row.law}",
+        )
+        for row in connection.execute(wanted.order_by(orders.c.leaf_index).limit(count))
+    ]
+
+
+def _sold(*more: Any) -> Select[Any]:
+    return (
+        select(
+            orders.c.id,
+            orders.c.leaf_index,
+            orders.c.product_id,
+            orders.c.chain_id,
+            orders.c.law,
+            orders.c.amount_minor,
+            orders.c.currency,
+            products.c.title,
+            planned_tiers.c.epsilon,
+            *more,
+        )
+        .join(products, products.c.id == orders.c.product_id)
+        .join(planned_tiers, (planned_tiers.c.chain_id == orders.c.chain_id) & (planned_tiers.c.law == orders.c.law))
+    )

@@ -1,0 +1,1 @@
+"""One answer in several formats: the same numbers, one row a key."""

@@ -1,0 +1,209 @@
+"""The API's OpenAPI document: Litestar's paths, msgspec's own schemas, and every refusal a route can give."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.handlers import BaseRouteHandler
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.routes import ASGIRoute, BaseRoute, HTTPRoute
+
+from app import views, wire
+from app.errors import (
+    AccountSuspendedError,
+    AppError,
+    ForbiddenError,
+    IntegrityError,
+    InvalidQueryError,
+    InvalidRequestError,
+    NotFoundError,
+    StoreUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from app.formats.negotiate import Format
+from app.log.heads import TreeHead
+from app.routes.answers import ANSWER_PATH
+from app.routes.problems import TYPES
+from app.views import ProblemView
+
+__all__ = ["DocumentPlugin", "complete"]
+
+_REF = "#/components/schemas/{name}"
+_HEX = "^[0-9a-f]{64}$"
+_PATHS = {"chain": _HEX, "law": _HEX} | {
+    name: f"^{prefix}_[0-9a-f]{{24}}$"
+    for name, prefix in (
+        ("account", "acc"),
+        ("dashboard", "dash"),
+        ("dataset", "data"),
+        ("job", "job"),
+        ("key", "key"),
+        ("order", "order"),
+        ("product", "prod"),
+    )
+}
+_BODIES = {
+    ("POST", "/v1/orders"): _REF.format(name="PlacedView"),
+    ("GET", ANSWER_PATH): _REF.format(name="AnswerView"),
+    ("POST", "/v1/products/{product}/rehearsal"): _REF.format(name="AnswerView"),
+}
+_PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/products", "/v1/orders", "/v1/entitlements")}
+_IDEMPOTENCY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": True,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!#-~]+$"},
+    "description": "Makes a retry the same order.",
+}
+_FORMAT = {
+    "name": "format",
+    "in": "query",
+    "required": False,
+    "schema": {"enum": [kind.name.lower() for kind in Format]},
+    "description": "The format, where it is not chosen by Accept.",
+}
+_MEDIA = {
+    "/static/site.css": "text/css",
+    "/v1/audit/export": "application/x-ndjson",
+}
+
+
+class DocumentPlugin(JsonRenderPlugin):
+    """Renders the completed document, made once."""
+
+    _rendered: bytes | None = None
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        """Return the document as JSON."""
+        if self._rendered is None:
+            self._rendered = msgspec.json.encode(complete(openapi_schema, request.app.routes))
+        return self._rendered
+
+
+def complete(document: Mapping[str, Any], routes: Iterable[BaseRoute]) -> dict[str, Any]:
+    """Return the document with exact schemas, security, parameters, and the problems of every operation."""
+    made: dict[str, Any] = json.loads(json.dumps(document))
+    made["components"] = {"schemas": _schemas(), "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
+    for route in routes:
+        path = route.path_format
+        if isinstance(route, ASGIRoute):
+            operation: dict[str, Any] = {"operationId": "Answer", "summary": "Answer", "responses": {"200": {}}}
+            made["paths"][ANSWER_PATH] = {"get": operation}
+            _complete_operation(operation, "GET", ANSWER_PATH, route.route_handler)
+        elif isinstance(route, HTTPRoute) and path in made["paths"]:
+            for handler in route.route_handlers:
+                for method in handler.http_methods - {"OPTIONS"}:
+                    _complete_operation(made["paths"][path][method.lower()], method, path, handler)
+    return made
+
+
+def _schemas() -> dict[str, Any]:
+    structs = [getattr(module, name) for module in (wire, views) for name in module.__all__]
+    types = [kind for kind in structs if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    _, components = msgspec.json.schema_components([*types, TreeHead], ref_template=_REF)
+    found: dict[str, Any] = _portable(components)
+    return found
+
+
+def _portable(schema: Any) -> Any:
+    """A pattern ends with `$` in every dialect but Python's, where only `\\Z` is the very end."""
+    if isinstance(schema, dict):
+        return {
+            key: value.replace("\\Z", "$") if key == "pattern" and isinstance(value, str) else _portable(value)
+            for key, value in schema.items()
+        }
+    return [_portable(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _complete_operation(operation: dict[str, Any], method: str, path: str, handler: BaseRouteHandler) -> None:
+    opt = handler.opt
+    operation["description"] = (handler.fn.__doc__ or "").strip()
+    operation["security"] = [] if opt.get("public") else [{"key": []}]
+    operation["x-roles"] = sorted(opt.get("roles", ()))
+    operation["parameters"] = _parameters(method, path, handler)
+    responses = {code: body for code, body in operation["responses"].items() if code[0] == "2"}
+    for code, body in responses.items():
+        body.setdefault("description", "Done")
+        if (method, path) in _BODIES:
+            body["content"] = {"application/json": {"schema": {"$ref": _BODIES[method, path]}}}
+        if path in _MEDIA:
+            body["content"] = {_MEDIA[path]: {"schema": {}}}
+        if opt.get("formats"):
+            body["content"] |= {kind.value: {"schema": {}} for kind in Format if kind is not Format.JSON}
+        if (method, path) in _PAGED:
+            link = {"schema": {"type": "string"}, "description": 'The next page: <URL>; rel="next".'}
+            body["headers"] = {"Link": link}
+        responses[code] = body
+    if (method, path) == ("GET", ANSWER_PATH):
+        responses["304"] = {"description": "The representation is the one that If-None-Match names"}
+    for status, kinds in sorted(_refusals(method, path, handler).items()):
+        responses[str(status)] = _refusal(status, kinds)
+    if path == "/health/ready":
+        responses["503"] = {"description": "Not ready"} | {"content": responses["200"]["content"]}
+    operation["responses"] = responses
+
+
+def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": _PATHS[name]}}
+        for name in re.findall(r"{([a-z]+)}", path)
+    ]
+    query: type[msgspec.Struct] | None = handler.opt.get("query")
+    if query is not None:
+        _, components = msgspec.json.schema_components([query])
+        schema = _portable(components[query.__name__])
+        required = schema.get("required", ())
+        for name, option in schema["properties"].items():
+            found.append({"name": name, "in": "query", "required": name in required, "schema": _without_null(option)})
+    if (method, path) == ("POST", "/v1/orders"):
+        found.append(_IDEMPOTENCY)
+    if handler.opt.get("formats"):
+        found.append(_FORMAT)
+    return found
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query parameter is left out, never null."""
+    options = [option for option in schema.get("anyOf", [schema]) if option != {"type": "null"}]
+    return dict(options[0])
+
+
+def _refusals(method: str, path: str, handler: BaseRouteHandler) -> Mapping[int, set[str]]:
+    """Every problem that a request to this route can meet, by status."""
+    kinds: defaultdict[int, set[str]] = defaultdict(set)
+    kinds[414].add("target-too-long")
+    kinds[415].add("unsupported-media-type")
+    kinds[431].add("headers-too-large")
+    refused: list[type[AppError]] = [InvalidRequestError, *handler.opt.get("refuses", ())]
+    if not handler.opt.get("public"):
+        refused += [UnauthorizedError, ForbiddenError, AccountSuspendedError]
+    if not handler.opt.get("unlimited"):
+        refused += [TooManyRequestsError, StoreUnavailableError, IntegrityError]
+    if "{" in path:
+        refused.append(NotFoundError)
+    if method == "POST":
+        kinds[413].add("too-large")
+        refused.append(InvalidQueryError)
+    for error in refused:
+        kinds[error.status].add(error.kind)
+    if NotFoundError in refused:
+        kinds[404].add("unknown-tier")
+    kinds[500].add("internal")
+    return kinds
+
+
+def _refusal(status: int, kinds: set[str]) -> dict[str, Any]:
+    exact = {"status": {"const": status}, "type": {"enum": [TYPES + kind for kind in sorted(kinds)]}}
+    schema = {"allOf": [{"$ref": _REF.format(name=ProblemView.__name__)}, {"properties": exact}]}
+    refusal: dict[str, Any] = {
+        "description": ", ".join(sorted(kinds)),
+        "content": {"application/problem+json": {"schema": schema}},
+    }
+    if status == TooManyRequestsError.status:
+        refusal["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
+    return refusal

@@ -1,0 +1,205 @@
+"""Response bodies: frozen structs; none holds a row, and only an order and an answer hold an answer."""
+
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = [
+    "AccountView",
+    "AnswerView",
+    "BudgetState",
+    "ColumnView",
+    "DatasetView",
+    "DictionaryView",
+    "EntitlementView",
+    "HolderView",
+    "KeyView",
+    "OrderView",
+    "PlacedView",
+    "ProblemView",
+    "ProductView",
+    "TierView",
+]
+
+BudgetState = Literal["enough", "nearly exhausted", "exhausted"]
+
+
+class AccountView(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as its holder sees it; `api_key` only in the answer that creates it."""
+
+    account: str
+    role: str
+    pseudonym: str
+    balance_minor: int
+    currency: str
+    ceiling: str | None = None
+    api_key: str | None = None
+
+
+class TierView(msgspec.Struct, frozen=True, kw_only=True):
+    """One tier on a listing: what it promises and costs, and whether the budget still admits it."""
+
+    rank: int
+    law: str
+    epsilon: str
+    half_width: str
+    half_width_value: str
+    same_as_above: str | None
+    price_minor: int
+    admitted: bool
+
+
+class ProductView(msgspec.Struct, frozen=True, kw_only=True):
+    """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order."""
+
+    product: str
+    leaf_index: int
+    dataset: str
+    dataset_title: str
+    dataset_notice: str
+    chain: str
+    snapshot: str
+    fingerprint: str
+    title: str
+    description: str
+    unit_label: str
+    left_out: str
+    licence: str
+    state: str
+    derivation: list[str]
+    keys: list[str]
+    grain_exponent: int
+    currency: str
+    book_version: int
+    budget_state: BudgetState
+    arbitrage: str
+    tiers: list[TierView]
+
+
+class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A dataset as its owner sees it: exact budget, and the charge of every chain."""
+
+    dataset: str
+    name: str
+    title: str
+    snapshot: str
+    unit: str
+    salt: str
+    budget: str
+    spent: str
+    remaining: str
+    chains: list[dict[str, Any]]
+
+
+class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
+    """A declared column: its name in queries, its type, and the id by which fingerprints know it."""
+
+    name: str
+    type: str
+    id: str
+
+
+class DictionaryView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dataset declares in public: no row, no count, no file; the budget's state in three values."""
+
+    dataset: str
+    name: str
+    title: str
+    description: str
+    notice: str
+    columns: list[ColumnView]
+    unit: str
+    adjacency: str
+    ordering: list[str]
+    max_rows_per_unit: int
+    max_groups_per_unit: int
+    budget_state: BudgetState
+
+
+class OrderView(msgspec.Struct, frozen=True, kw_only=True):
+    """An order of the caller's, without its receipt and answer."""
+
+    order: str
+    leaf_index: int
+    product: str
+    title: str
+    chain: str
+    law: str
+    epsilon: str
+    amount_minor: int
+    currency: str
+    at: str
+
+
+class EntitlementView(msgspec.Struct, frozen=True, kw_only=True):
+    """A tier that the caller may read, and where."""
+
+    chain: str
+    law: str
+    rank: int
+    epsilon: str
+    product: str
+    title: str
+    order: str
+    leaf_index: int
+    answer: str
+
+
+class HolderView(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as operators see it."""
+
+    account: str
+    role: str
+    name: str
+    pseudonym: str
+    balance_minor: int
+    currency: str
+    ceiling: str | None
+    created_at: str
+    suspended_at: str | None
+    suspension_reason: str | None
+
+
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key as operators see it; `api_key` only in the answer that issues it."""
+
+    key: str
+    prefix: str
+    label: str
+    created_at: str
+    revoked_at: str | None
+    api_key: str | None = None
+
+
+class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer as it travels: lattice integers as text, keys in canonical order; `dummy` in rehearsals only."""
+
+    chain: str
+    confidence: str
+    epsilon: str
+    grain_exponent: int
+    half_width: str
+    keys: list[str]
+    law: str
+    snapshot: str
+    values: list[str]
+    dummy: bool = False
+    notice: str = ""
+
+
+class PlacedView(msgspec.Struct, frozen=True, kw_only=True):
+    """An order as placed: its signed receipt, the opening of the answer's commitment, the answer."""
+
+    receipt: dict[str, Any]
+    opening: str
+    answer: AnswerView
+    replayed: bool
+
+
+class ProblemView(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal (RFC 9457); some kinds add members of their own."""
+
+    status: int
+    type: str
+    title: str
+    detail: str
