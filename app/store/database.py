@@ -237,7 +237,8 @@ def _attempt(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[
                 recorder.refused(record)
             raise
         except BaseException:
-            connection.invalidate()  # whether it committed is unknown: the next writer looks, and carries it out if not
+            if record is not None:
+                connection.invalidate()  # whether it committed is unknown: the next writer looks
             raise
     return result, record
 
