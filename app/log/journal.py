@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from sqlalchemy import Connection, select
 
 from app.errors import IntegrityError
@@ -28,12 +29,15 @@ def append(
 ) -> tuple[Appended, ...]:
     """Append one leaf a maker (given its index) and sign the new head; return where each stands, in order.
 
-    The head row's primary key is the log's size: two writers that read the same head cannot both commit.
+    The head row's primary key is the log's size: two writers that read the same head cannot both commit. The times in a
+    log never run backwards: a leaf whose request began before the newest head was signed takes that head's time.
     """
+    newest = current_head(connection)
+    at = at if newest is None else max(at, newest.at)
     frontier = _frontier(connection)
     rows, appended = [], []
     for make in makers:
-        leaf = make(frontier.size)
+        leaf = msgspec.structs.replace(make(frontier.size), at=at)
         body = encode(leaf)
         digest = leaf_hash(body)
         kind = str(leaf.__struct_config__.tag)
