@@ -103,7 +103,7 @@ def read_schema(text: str) -> DatasetSchema:
 def restated(question: CanonicalQuery, schema: DatasetSchema) -> CanonicalQuery:
     """Return what a canonical question becomes when it is asked again of a schema: itself, if it is of that schema.
 
-    So unit, columns and their types, keys, literals, k and g with their ceilings, salt and ordering are compared at once.
+    So unit, columns with their types, keys, literals, k and g under their ceilings, salt and ordering are compared.
 
     Raises:     InvalidQueryError: an undeclared column, a bound above its ceiling, a literal of another type.
     Example:

@@ -1,4 +1,4 @@
-"""Which key may sign, and when: keys are announced in the log, by number, before they are used; time never runs back."""
+"""Which key may sign, and when: keys are announced in the log, by number, before they are used; time goes on."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -86,6 +86,6 @@ def _is_key(text: str | None) -> bool:
 
 def _is_time(text: str) -> bool:
     try:
-        return datetime.strptime(text, _TIME).strftime(_TIME) == text  # noqa: DTZ007 the text says Z
+        return datetime.strptime(text, _TIME).strftime(_TIME) == text
     except ValueError:
         return False

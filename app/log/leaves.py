@@ -57,9 +57,9 @@ class EpochLeaf(_Leaf, frozen=True, kw_only=True, tag="key-epoch"):
 
 
 class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset"):
-    """A lineage opens, with its unit, adjacency, public salt and budget, and all that its owner declared of its columns.
+    """A lineage opens, with its unit, adjacency, public salt and budget, and what its owner declares of its columns.
 
-    Args:       schema: the canonical JSON of the declared schema. reserve_minor: the range of a reserve curve, or nothing.
+    Args:       schema: the canonical JSON of the declared schema. reserve_minor: the ends of a reserve curve, or none.
     """
 
     lineage: Text
@@ -95,7 +95,7 @@ class PlanTier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class PlanLeaf(_Leaf, frozen=True, kw_only=True, tag="product-plan"):
     """A product: its question on a snapshot, its chain and tiers, and the chain's book in force.
 
-    Args:       question: the canonical JSON of the question in its one form; its integers may exceed 2⁵³, so it is text.
+    Args:       question: the canonical JSON of the question in its one form: text, since integers may exceed 2⁵³.
     """
 
     product: Text

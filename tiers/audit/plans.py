@@ -15,7 +15,7 @@ __all__ = ["check_plans"]
 
 
 def check_plans(history: History) -> tuple[Finding, ...]:
-    """Return what is wrong with the plans: identity, order, residuals, exact ε, levels, error bars, change sets, ranks."""
+    """Return what is wrong with the plans: identity, order, ranks, residuals, exact ε, levels, bars, change sets."""
     found: list[Finding] = []
     planned: dict[str, int] = {}
     for plan in history.plans:

@@ -30,7 +30,7 @@ class _Chain:
 
 
 def check_provenance(history: History) -> tuple[Finding, ...]:
-    """Return every star, repeat, wrong parent, second truth draw, reused key, sampler not due, unplanned law and sale before its draw."""
+    """Return every star, repeat, wrong parent, second truth draw, reused key, foreign sampler, early sale."""
     found: list[Finding] = []
     chains: dict[str, _Chain] = {}
     planned = {(p.chain, tier.law.identity): p.leaf for p in reversed(history.plans) for tier in p.tiers}
@@ -69,7 +69,8 @@ def due_sampler(spec: DrawSpec) -> str | None:
     Example:
         >>> from tiers.budget import Ladder
         >>> from tiers.chain import plan, specs
-        >>> [due_sampler(spec) for spec in specs("0" * 64, plan(Ladder.parse(["2", "1"]), 1), epoch=1, grain=0, length=1)]
+        >>> made = specs("0" * 64, plan(Ladder.parse(["2", "1"]), 1), epoch=1, grain=0, length=1)
+        >>> [due_sampler(spec) for spec in made]
         ['tsg-digits/1', 'tsg-digits/1']
     """
     laws = spec.law.noise, tuple(parent.noise for parent in spec.parents)
