@@ -81,14 +81,14 @@ PARTLY: dict[Field, str] = {
     (
         "dataset",
         "schema",
-    ): "questions must fit it; that the owner's file holds such columns, and that rows of one person "
-    "carry one unit value, is the owner's word",
+    ): "questions must fit it; that the owner's file holds such columns, and that one person has "
+    "one unit, is the owner's word",
     ("dataset", "budget_nano"): "charges stay within it; its amount is the owner's choice",
     ("snapshot", "content"): "a keyed digest: it comes once in the log; that it is the rows' needs the market's key",
     (
         "draw",
         "commitment",
-    ): "opened at or below the highest issued tier; above it, it stays closed for ever or until sold",
+    ): "opened at or below the highest issued tier; above it, it stays closed until sold",
     ("draw", "key_hash"): "opened for draws whose parents are issued; the noise of a truth draw is never shown",
     ("sale", "price_minor"): "an upper bound; upgrades are credited and analysts pay nothing, and roles are not logged",
 }

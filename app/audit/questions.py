@@ -179,7 +179,10 @@ def _literals(atom: Atom) -> Iterator[Scalar]:
         elif atom.column.type == "real":
             if len(text) > 30 or not text.isascii():
                 raise InvalidQueryError("literal: expected the shortest text of a binary64, got another")
-            yield format(Decimal(text), "f") if abs(Decimal(text).adjusted()) <= 40 else text
+            number = Decimal(text)
+            if not number.is_finite() or abs(number.adjusted()) > 40:
+                raise InvalidQueryError("literal: expected a decimal that a question can state, got another")
+            yield int(number) if number == number.to_integral_value() else format(number, "f")
         else:
             yield text
 

@@ -31,10 +31,10 @@ class Export:
     def verify(self, **how: Any) -> AuditReport:
         return verify_export(self.lines(), self.public, **how)
 
-    def signed_anew(self) -> "Export":
+    def signed_anew(self, *, announce: bool = True) -> "Export":
         """The same claims under a fresh log and head: what a market with a bad will would publish."""
         for leaf in self.kind("key-epoch"):
-            if leaf["purpose"] == "signing" and leaf["public_key"] == self.public:
+            if announce and leaf["purpose"] == "signing" and leaf["public_key"] == self.public:
                 leaf["public_key"] = public_hex(SIGNER)
         at = max((record["leaf"]["at"] for record in self.leaves), default="2026-01-01T00:00:00Z")
         for index, record in enumerate(self.leaves):

@@ -30,11 +30,11 @@ def check_ledger(history: History) -> tuple[Finding, ...]:
         where = f"leaf {sale.leaf}"
         law = laws.get((sale.chain, sale.law))
         lineage = lineages.get(sale.chain)
+        if chains.get(sale.product, sale.chain) != sale.chain:
+            found.append(Finding("A3", "product-of-chain", where, sale.product, f"planned on {chains[sale.product]}"))
         if law is None or lineage is None or offered.get((sale.product, sale.law), sale.leaf) >= sale.leaf:
             found.append(Finding("A3", "planned", where, sale.law, "no earlier plan offers this law on this chain"))
             continue
-        if chains[sale.product] != sale.chain:
-            found.append(Finding("A3", "product-of-chain", where, sale.product, f"planned on {chains[sale.product]}"))
         found += _sale(sale, history, orders)
         if opened.get(lineage, sale.leaf) >= sale.leaf:
             found.append(Finding("A3", "budget-declared", where, lineage, "no earlier leaf declares a budget"))
