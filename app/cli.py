@@ -218,6 +218,8 @@ def _show(report: "AuditReport") -> None:
     console.print(f"{report.opened} answers opened, {report.replayed} of {report.draws} draws replayed bit for bit")
     for closed in report.not_replayable:
         console.print(f"[dim]not replayable: chain {closed.chain[:12]}, law {closed.law[:12]}: {closed.reason}[/dim]")
+    for note in report.notes:
+        console.print(f"[dim]note: {note}[/dim]")
     for finding in report.findings:
         console.print(f"[red]{finding.text()}[/red]", soft_wrap=True)
 

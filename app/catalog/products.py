@@ -14,7 +14,7 @@ from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.money import balance
 from app.log.journal import append
-from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf
+from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf, plain_text
 from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
@@ -140,7 +140,10 @@ def publish(
     verdict = "internal" if internal else _arbitrage(connection, planned_offer(dataset.id, planned), limit)
     product = new_id("prod")
     new = planned.new
-    (logged,) = append(connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, ranks)])
+    book = book_of_chain(connection, planned.chain)
+    (logged,) = append(
+        connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, book, ranks)]
+    )
     connection.execute(
         products.insert().values(
             id=product,
@@ -377,21 +380,29 @@ def _ranks(connection: Connection, chain: str) -> Mapping[str, int]:
 
 
 def _leaf(
-    index: int, at: str, product: str, dataset: DatasetRow, planned: PlannedProduct, ranks: Mapping[str, int]
+    index: int,
+    at: str,
+    product: str,
+    dataset: DatasetRow,
+    planned: PlannedProduct,
+    book: PriceBook,
+    ranks: Mapping[str, int],
 ) -> PlanLeaf:
-    priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
     return PlanLeaf(
         index=index,
         at=at,
         product=product,
         lineage=dataset.id,
         snapshot=dataset.snapshot,
+        question=plain_text(planned.canonical),
         fingerprint=planned.fingerprint,
         chain=planned.chain,
         derivation=list(planned.derivation.sentences),
-        tiers=[_leaf_tier(tier, price.price, ranks[tier.law.identity]) for tier, price in priced],
-        currency=planned.book.currency,
-        book_version=planned.book.version,
+        tiers=[
+            _leaf_tier(tier, book.price_of(tier.law.identity), ranks[tier.law.identity]) for tier in planned.plan.tiers
+        ],
+        currency=book.currency,
+        book_version=book.version,
         licence=planned.new.licence,
     )
 
