@@ -6,6 +6,7 @@ the question is brought to its canonical form again from the schema in its datas
 
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -22,15 +23,17 @@ from app.queries.model import (
     Comparison,
     Count,
     GroupByKeys,
+    GroupByRanges,
     In,
     IsNull,
     Not,
     Or,
     Query,
+    Range,
     Scalar,
     Where,
 )
-from app.queries.schema import Column, DatasetSchema
+from app.queries.schema import Column, ColumnType, DatasetSchema
 from app.queries.sensitivity import Derivation, derive
 from tiers.audit.findings import Finding
 from tiers.audit.records import History
@@ -76,7 +79,7 @@ def read_question(text: str) -> CanonicalQuery:
     Raises:     msgspec.MsgspecError, InvalidQueryError, RecursionError: none, not in canonical JSON, or beyond bounds.
     Example:
         >>> read_question('{"group":null,"groups":1,"keys":[],"measure":{"type":"count units"},"ordering":[],'
-        ...     '"rows":0,"salt":"","unit":null,"where":null}').length
+        ...     '"ranges":[],"rows":0,"salt":"","unit":null,"where":null}').length
         1
     """
     question = msgspec.json.decode(text, type=CanonicalQuery)
@@ -128,7 +131,8 @@ def restated(question: CanonicalQuery, schema: DatasetSchema) -> CanonicalQuery:
     bare = canonicalise(
         Query(
             measure=Count(of="rows" if counts_rows else "units"),
-            group_by=GroupByKeys(column=named(question.group).name, keys=question.keys) if question.group else None,
+            group_by=None if question.group is None else _grouping(question, named(question.group)),
+            ordering=tuple(named(reference).name for reference in question.ordering) if counts_rows else None,
             rows_per_unit=question.rows if counts_rows else None,
             groups_per_unit=question.groups if grouped and schema.unit is not None else None,
         ),
@@ -139,6 +143,17 @@ def restated(question: CanonicalQuery, schema: DatasetSchema) -> CanonicalQuery:
         _check_sum(measure, named(measure.column))
     where = None if question.where is None else normal_form(_spelled(question.where, named), schema)
     return msgspec.structs.replace(bare, measure=measure, where=where)
+
+
+def _grouping(question: CanonicalQuery, column: Column) -> GroupByKeys | GroupByRanges:
+    if not question.ranges:
+        return GroupByKeys(column=column.name, keys=question.keys)
+
+    def end(text: str | None) -> Any:
+        return None if text is None else next(_literal_values(column.type, (text,)))
+
+    declared = (Range(lower=end(each.lower), upper=end(each.upper)) for each in question.ranges)
+    return GroupByRanges(column=column.name, ranges=tuple(declared))
 
 
 def _check_sum(measure: SumSteps, column: Column) -> None:
@@ -173,10 +188,14 @@ def _spelled(condition: Condition, named: Callable[[ColumnRef], Column]) -> Wher
 
 
 def _literals(atom: Atom) -> Iterator[Scalar]:
-    for text in atom.values:
-        if atom.column.type == "boolean" and text in ("true", "false"):
+    return _literal_values(atom.column.type, atom.values)
+
+
+def _literal_values(kind: ColumnType, texts: tuple[str, ...]) -> Iterator[Scalar]:
+    for text in texts:
+        if kind == "boolean" and text in ("true", "false"):
             yield text == "true"
-        elif atom.column.type == "real":
+        elif kind == "real":
             if len(text) > 30 or not text.isascii():
                 raise InvalidQueryError("literal: expected the shortest text of a binary64, got another")
             number = Decimal(text)

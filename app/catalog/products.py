@@ -10,11 +10,12 @@ from sqlalchemy import Connection, select
 from app.catalog.arbitrage import Offer, check_catalogue, live_offers, verdict_on
 from app.catalog.datasets import DatasetRow
 from app.clock import new_id
-from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.errors import ConflictError, InvalidQueryError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.money import balance
 from app.log.journal import append
 from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf, plain_text
+from app.queries import components
 from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
@@ -102,6 +103,10 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
         raise InvalidRequestError(f"prices: expected one a tier ({len(new.epsilons)}), got {len(new.prices_minor)}")
     check_currency(new.currency)
     canonical = canonicalise(new.query, dataset.schema)
+    if len(components(canonical)) != 1:
+        raise InvalidQueryError(
+            "measure: expected one that a single chain answers, got a mean (publish its sum and its count)"
+        )
     derivation = derive(canonical)
     chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set, "tsg")
     digest = fingerprint(canonical.fingerprint_document())
@@ -203,7 +208,7 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
             snapshot_id=dataset.snapshot,
             fingerprint=planned.fingerprint,
             query_json=msgspec.json.encode(planned.canonical).decode(),
-            keys_json=msgspec.json.encode(planned.canonical.keys).decode(),
+            keys_json=msgspec.json.encode(planned.canonical.labels).decode(),
             length=planned.canonical.length,
             grain=planned.grain,
             epoch=keyring.noise_epoch,
@@ -270,6 +275,8 @@ def _arbitrage(connection: Connection, offer: Offer, limit: Limit) -> str:
                 bundle=list(finding.bundle),
                 cost_minor=finding.cost,
             )
+    if offer.query.ranges:
+        return Verdict.UNCERTIFIED.value  # ranges of a line are not compared with each other yet
     return verdict_on(offer.chain, findings, chain_of)
 
 
