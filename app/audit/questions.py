@@ -53,8 +53,9 @@ def check_questions(leaves: Iterable[Leaf], history: History) -> tuple[Finding, 
         where = f"leaf {leaf.index}"
         try:
             if isinstance(leaf, DatasetLeaf):
-                schemas.setdefault(leaf.lineage, read_schema(leaf.schema))
-                found += _declared(leaf, read_schema(leaf.schema))
+                schema = read_schema(leaf.schema)
+                schemas.setdefault(leaf.lineage, schema)
+                found += _declared(leaf, schema)
             elif isinstance(leaf, PlanLeaf):
                 question = read_question(leaf.question)
                 derived = derive(question)
