@@ -249,6 +249,30 @@ def test_a_redo_file_that_was_altered_is_not_replayed(yesterday: Yesterday, plac
     assert rows_of(settings) == before
 
 
+@pytest.mark.parametrize("place", ["signature", "leaf"])
+def test_a_record_forged_with_a_fitting_digest_is_not_replayed_without_the_market_s_signature(
+    yesterday: Yesterday, place: str
+) -> None:
+    settings = yesterday.settings
+    records = read(settings)
+    last = max(n for n, record in enumerate(records) if record.leaves)
+    record = records[last]
+    signed, leaves = list(record.heads), list(record.leaves)
+    if place == "signature":
+        signed[-1] = msgspec.structs.replace(signed[-1], signature="0" * 128)
+    else:
+        leaves[-1] = leaves[-1].replace('"at":"2', '"at":"3')
+    assert record.changes is not None
+    forged = RedoRecord.of(records[last - 1].mark, signed, leaves, record.changes)
+    assert forged.whole
+    lines = [msgspec.json.encode(each) for each in (*records[:last], forged)]
+    settings.redo.write_bytes(b"\n".join(lines) + b"\n")
+    before = rows_of(settings)
+    with pytest.raises(ForkedLogError, match="signed head"):
+        replay(settings)
+    assert rows_of(settings) == before
+
+
 # --- a crash between the two writes ---------------------------------------------------------------------------------
 
 
