@@ -8,6 +8,7 @@ __all__ = [
     "BudgetRefusedError",
     "ConflictError",
     "ForbiddenError",
+    "ForkedLogError",
     "IdempotencyError",
     "InsufficientFundsError",
     "IntegrityError",
@@ -17,6 +18,7 @@ __all__ = [
     "NotEntitledError",
     "NotFoundError",
     "QuoteExpiredError",
+    "StoreBehindError",
     "StoreUnavailableError",
     "TooManyRequestsError",
     "UnauthorizedError",
@@ -133,3 +135,15 @@ class StoreUnavailableError(AppError):
     """A part of the state cannot be reached, so nothing is decided."""
 
     status, kind, title = 503, "unavailable", "A store cannot be reached"
+
+
+class StoreBehindError(StoreUnavailableError):
+    """The store is older than what it has acknowledged: nothing is sold or drawn until the rest is replayed."""
+
+    kind, title = "store-behind", "The store was rolled back and has not caught up"
+
+
+class ForkedLogError(StoreUnavailableError):
+    """The store's history is another one than the one that was acknowledged: nothing is sold or drawn on it."""
+
+    kind, title = "log-forked", "The store's history is not the one that was signed"

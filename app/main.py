@@ -14,9 +14,23 @@ from litestar.router import Router
 from app import __version__
 from app.auth.guard import authorise
 from app.clock import Clock, utc_now
+from app.embedded import die_with_parent
 from app.market import Market
 from app.pages import storefront
-from app.routes import accounts, answers, browse, catalog, commerce, health, holdings, log, operators, trade
+from app.routes import (
+    accounts,
+    analysts,
+    answers,
+    browse,
+    catalog,
+    commerce,
+    health,
+    holdings,
+    log,
+    operators,
+    owners,
+    trade,
+)
 from app.routes.document import DocumentPlugin
 from app.routes.envelope import envelope
 from app.routes.problems import BODY_LIMIT, check_body, problems_plugin
@@ -51,6 +65,14 @@ HANDLERS = [
     answers.answer,
     holdings.orders,
     holdings.entitlements,
+    owners.snapshot,
+    owners.refresh,
+    owners.change_state,
+    owners.change_prices,
+    analysts.ask,
+    analysts.save,
+    analysts.dashboards,
+    analysts.dashboard,
     commerce.change_contract,
     commerce.earnings,
     commerce.pay,
@@ -75,6 +97,7 @@ HANDLERS = [
 def create_app() -> Litestar:
     """Return the application that the environment describes: what a server's workers load."""
     configure_logging()
+    die_with_parent()  # a worker whose server was killed must not serve on
     return build_app(Settings.from_environment(), access=access_sink(os.environ.get("TIERMARKET_ACCESS_LOG", "")))
 
 

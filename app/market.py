@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Engine, select
 
 from app.auth.accounts import Caller
 from app.auth.guard import Authenticator
@@ -15,17 +16,20 @@ from app.engine.release import ReleaseEngine, Unsealed
 from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
-from app.errors import NotEntitledError
+from app.errors import AppError, ForkedLogError, NotEntitledError, StoreBehindError, StoreUnavailableError
 from app.formats.kept import Renderings
 from app.jobs.runner import Jobs
 from app.keyring import Keyring
-from app.log.journal import append, current_head
-from app.log.leaves import EpochLeaf
+from app.log.epochs import log_keys
+from app.log.journal import current_head
+from app.log.witness import Witness
 from app.settings import Settings
-from app.store.database import Database, migrate, open_engine
-from app.store.schema import entitlements, orders
+from app.store.database import Database, migrate, open_engine, write_once
+from app.store.recording import Recorder
+from app.store.redo import RedoFile
+from app.store.schema import chains, entitlements, orders, planned_tiers
 
-__all__ = ["Answer", "Market", "found_market"]
+__all__ = ["Answer", "Market", "found_market", "recorder_of"]
 
 _KEPT_GRANTS = 100_000
 
@@ -39,29 +43,43 @@ class Answer:
 
 
 def found_market(settings: Settings) -> Keyring:
-    """Create folders, key ring, store and the log's first leaves, where they do not exist; return the key ring."""
+    """Create folders, key ring, store and the log's first leaves, where they do not exist; return the key ring.
+
+    A key that is not in the log yet is put there. A store that is behind or forked is left as it is: it can be read.
+
+    Raises:     StoreUnavailableError: there is a market, but its key ring is missing or older than the store's.
+    """
     settings.prepare()
-    keyring = Keyring.load(settings.keys) if settings.keys.exists() else Keyring.create(settings.keys)
     engine = open_engine(settings.database_url)
     migrate(engine)
-    with engine.execution_options(writing=True).begin() as connection:
-        if current_head(connection) is None:
-            _log_keys(connection, keyring)
-    engine.dispose()
+    try:
+        if not settings.keys.exists():
+            _refuse_orphans(engine, settings)
+        keyring = Keyring.load(settings.keys) if settings.keys.exists() else Keyring.create(settings.keys)
+        recorder = recorder_of(settings, keyring)
+        try:
+            write_once(engine, recorder, lambda connection: log_keys(connection, keyring, time_text(utc_now())))
+        except (StoreBehindError, ForkedLogError):
+            pass  # `Market.standing` says so, and every write is refused
+        finally:
+            recorder.close()
+    finally:
+        engine.dispose()
     return keyring
 
 
-def _log_keys(connection: Connection, keyring: Keyring) -> None:
-    at = time_text(utc_now())
+def recorder_of(settings: Settings, keyring: Keyring) -> Recorder:
+    """Return what keeps the store in step with its redo file, and with Redis where there is one."""
+    witness = Witness(settings.redis_url, keyring) if settings.redis_url else None
+    return Recorder(keyring, RedoFile(settings.redo), witness)
 
-    def signing(index: int) -> EpochLeaf:
-        number = keyring.signing_number
-        return EpochLeaf(index=index, at=at, purpose="signing", epoch=number, public_key=keyring.public_hex())
 
-    def noise(index: int) -> EpochLeaf:
-        return EpochLeaf(index=index, at=at, purpose="noise", epoch=keyring.noise_epoch, public_key=None)
-
-    append(connection, keyring, at, [signing, noise])
+def _refuse_orphans(engine: Engine, settings: Settings) -> None:
+    """A market without its key ring is not given another: nothing that it sold could be read again."""
+    with engine.connect() as connection:
+        known = current_head(connection) is not None
+    if known or (settings.redo.exists() and settings.redo.stat().st_size > 0):
+        raise StoreUnavailableError("key ring: expected the one of this market, got none (restore it from its backup)")
 
 
 class Market:
@@ -70,7 +88,7 @@ class Market:
     def __init__(self, settings: Settings, *, clock: Clock = utc_now) -> None:
         self.settings, self.clock = settings, clock
         self.keyring = found_market(settings)
-        self.database = Database(open_engine(settings.database_url))
+        self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring))
         self.files = SnapshotFiles(self.keyring)
         self.engine = ReleaseEngine(self.keyring, self.files)
         self.desk = Desk(settings, self.keyring, self.engine)
@@ -89,6 +107,13 @@ class Market:
         await self.limits.close()
         await asyncio.to_thread(self.database.close)
         self.files.close()
+
+    async def standing(self) -> str:
+        """Return how the store stands: current, or behind or forked, where nothing is sold until it is restored."""
+        if self.database.standing != "current":
+            with suppress(AppError):
+                await self.database.write(lambda _: None)
+        return self.database.standing
 
     async def order(self, caller: Caller, quote: str, key: str) -> tuple[PlacedOrder, Answer, Unsealed]:
         """Place an order and return it with its answer; the chain is drawn first where nobody has drawn it.
@@ -137,7 +162,18 @@ class Market:
         wanted = (
             select(orders.c.product_id)
             .join(entitlements, entitlements.c.order_id == orders.c.id)
-            .where(entitlements.c.account_id == caller.id, entitlements.c.chain_id == chain, entitlements.c.law == law)
+            .join(chains, chains.c.id == entitlements.c.chain_id)
+            .join(
+                planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law)
+            )
+            .where(
+                entitlements.c.account_id == caller.id,
+                entitlements.c.chain_id == chain,
+                entitlements.c.law == law,
+                orders.c.account_id == caller.id,
+                orders.c.law == law,
+                planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
+            )
         )
         product = await self.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
         if product is None:

@@ -33,6 +33,7 @@ class Settings:
     Args:       state: folder of the store, snapshots and data. database_url: system of record. redis_url: the cache;
                 empty for none. keys: file of the secrets. fee_bps: the market's share of a sale, in 1/10,000.
                 limits: requests a minute. workers: processes that serve; without a Redis each gets its part of a limit.
+                redo_file: the log's own file, best on another disk than the database; None for one below `state`.
     """
 
     state: Path
@@ -42,6 +43,7 @@ class Settings:
     fee_bps: int = 1_000
     limits: Limits = Limits()
     workers: int = 1
+    redo_file: Path | None = None
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -51,7 +53,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Return the settings that `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS` and `_FEE_BPS` describe.
+        """Return what `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS`, `_FEE_BPS` and `_REDO` describe.
 
         Limits come from `_READS_PER_MINUTE`, `_ACTS_PER_MINUTE`, `_FAILURES_PER_MINUTE`; `_WORKERS` from the server.
 
@@ -73,7 +75,13 @@ class Settings:
                 failures=_number(environment, "FAILURES_PER_MINUTE", Limits().failures, _MOST),
             ),
             max(1, _number(environment, "WORKERS", 1, 1_000)),
+            Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
         )
+
+    @property
+    def redo(self) -> Path:
+        """Return the log's own file."""
+        return self.redo_file or self.state / "redo.ndjson"
 
     @property
     def data(self) -> Path:

@@ -11,9 +11,11 @@ from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 __all__ = [
     "AccountRequest",
     "AccountsQuery",
+    "BookRequest",
     "ConsistencyQuery",
     "ContractRequest",
     "CreditRequest",
+    "DashboardRequest",
     "DatasetRequest",
     "DemandRequest",
     "DepositRequest",
@@ -25,13 +27,18 @@ __all__ = [
     "PageQuery",
     "PayoutRequest",
     "ProductRequest",
+    "QuestionRequest",
     "QuoteRequest",
     "RehearsalRequest",
     "ReserveRequest",
     "SearchQuery",
     "SimulationRequest",
+    "SnapshotRequest",
+    "StateRequest",
     "SuspensionRequest",
     "TierRequest",
+    "TileRequest",
+    "WindowRequest",
     "WithdrawalRequest",
 ]
 
@@ -74,6 +81,57 @@ class ReserveRequest(_Request, frozen=True, kw_only=True):
     high_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
 
 
+class WindowRequest(_Request, frozen=True, kw_only=True):
+    """At most `budget` of ε in any `days` days: a pace, which gives nothing back."""
+
+    days: Annotated[int, Meta(ge=1, le=3_650)]
+    budget: Decimal
+
+
+class SnapshotRequest(_Request, frozen=True, kw_only=True):
+    """A dataset's next file, of the same columns."""
+
+    file: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*\Z")]
+    null_text: Annotated[str, Meta(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*\Z")] = ""
+
+
+class StateRequest(_Request, frozen=True, kw_only=True):
+    """Where a product goes: on sale or off it."""
+
+    state: Literal["live", "retired"]
+
+
+class BookRequest(_Request, frozen=True, kw_only=True):
+    """New prices of a product's chain, one for each of its tiers, most accurate first."""
+
+    currency: Currency
+    prices_minor: Annotated[tuple[Minor, ...], Meta(min_length=1, max_length=64)]
+
+
+class QuestionRequest(_Request, frozen=True, kw_only=True):
+    """An analyst's own question on a dataset that allows them."""
+
+    dataset: Identity
+    title: Line = "ad-hoc question"
+    query: Query
+
+
+class TileRequest(_Request, frozen=True, kw_only=True):
+    """One number or chart of a dashboard: a product at a tier, and how it is shown."""
+
+    product: Identity
+    epsilon: Decimal
+    title: Line
+    display: Literal["number", "bars", "table"] = "bars"
+
+
+class DashboardRequest(_Request, frozen=True, kw_only=True):
+    """A dashboard, kept as data."""
+
+    name: Line
+    tiles: Annotated[tuple[TileRequest, ...], Meta(min_length=1, max_length=50)]
+
+
 class ContractRequest(_Request, frozen=True, kw_only=True):
     """Contracted rates by owner's account, for later sales."""
 
@@ -96,6 +154,9 @@ class DatasetRequest(_Request, frozen=True, kw_only=True):
     max_groups_per_unit: Annotated[int, Meta(ge=1, le=GROUPS_LIMIT)]
     budget_kind: Literal["pure"] = "pure"
     budget: Decimal
+    quota: Decimal | None = None
+    window: WindowRequest | None = None
+    adhoc: Annotated[tuple[Decimal, ...], Meta(max_length=64)] = ()
     owners: Contract | None = None
     reserve: ReserveRequest | None = None
 
@@ -119,6 +180,7 @@ class ProductRequest(_Request, frozen=True, kw_only=True):
     currency: Currency
     query: Query
     tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=64)]
+    state: Literal["draft", "live"] = "live"
 
 
 class WithdrawalRequest(_Request, frozen=True, kw_only=True):

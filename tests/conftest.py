@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +201,6 @@ def redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
 
 
 @pytest.fixture
-def cached_fair(tmp_path: Path, redis: EmbeddedRedis) -> Iterator[Fair]:
+def cached_fair(settings: Settings, redis: EmbeddedRedis) -> Iterator[Fair]:
     """A market with a real Redis beside it."""
-    yield from open_fair(Settings.at(tmp_path / "market", redis_url=redis.url))
+    yield from open_fair(replace(settings, redis_url=redis.url))

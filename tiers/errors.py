@@ -6,7 +6,9 @@ __all__ = [
     "BudgetOrderError",
     "InvalidParameterError",
     "NoResidualError",
+    "SlackNotAllowedError",
     "TierError",
+    "TruthChangedError",
 ]
 
 
@@ -50,6 +52,22 @@ class BudgetExceededError(TierError):
 
 class AuditError(TierError, ValueError):
     """An audit was asked to prove nothing (no check, no chain), or its input has no audit reading."""
+
+
+class SlackNotAllowedError(TierError, ValueError):
+    """A residual is off by `tau` in total variation at most, and nobody has allowed that."""
+
+    def __init__(self, upper: str, lower: str, tau: float) -> None:
+        self.upper, self.lower, self.tau = upper, lower, tau
+        super().__init__(f"residual from {upper} to {lower}: expected allowed slack, got a slack of τ = {tau:.3g}")
+
+
+class TruthChangedError(TierError, ValueError):
+    """The truth computed again is not the one that the chain's base draw was made from; neither value is told."""
+
+    def __init__(self, chain: str) -> None:
+        self.chain = chain
+        super().__init__(f"truth: expected the integers that chain {chain[:12]} was drawn from, got others")
 
 
 def _short(value: object, limit: int = 60) -> str:

@@ -9,13 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from tiers.budget import decimal_text
+from tiers.budget import NANO, decimal_text, nano_up
 from tiers.canonical import Document, canonical_bytes, tagged_hash
 from tiers.errors import InvalidParameterError
+from tiers.noise.law import NoiseLaw, law_from
+from tiers.noise.msdlap import MultiScaleDiscreteLaplace
+from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.sampling.words import STREAM_VERSION
 from tiers.sensitivity import ChangeSet
@@ -43,19 +47,46 @@ class Role(StrEnum):
 class TierLaw:
     """A tier as it is identified: its exact noise law, the change set it protects, and δ. ε is derived from these.
 
+    Args:       noise: any lattice law. change_set: what one unit may change. delta: the nominal δ, one for all tiers of
+                a chain, before any slack of its residuals; above 0 for laws without a pure ε.
+    Raises:     InvalidParameterError: a δ that the law cannot have.
     Example:
         >>> tier = TierLaw(TwoSidedGeometric(Fraction(1, 4)), ChangeSet.scalar(4))
         >>> tier.epsilon()
         Fraction(1, 1)
     """
 
-    noise: TwoSidedGeometric
+    noise: NoiseLaw
     change_set: ChangeSet
     delta: Fraction = Fraction(0)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.delta, Fraction) or not 0 <= self.delta < 1:
+            raise InvalidParameterError("delta", "a Fraction with 0 ≤ δ < 1", self.delta)
+        if self.delta == 0 and not self.pure:
+            raise InvalidParameterError("delta", f"δ > 0, for no {self.noise.family} law is ε-DP", self.delta)
+
+    @property
+    def pure(self) -> bool:
+        """Return whether the law is ε-DP with δ = 0."""
+        return isinstance(self.noise, TwoSidedGeometric | MultiScaleDiscreteLaplace | Staircase)
+
     def epsilon(self) -> Fraction:
-        """Return the tier's exact pure ε over its change set."""
-        return self.noise.epsilon(self.change_set)
+        """Return the exact pure ε over the change set; for a law without one, a label that holds.
+
+        Law:        the label is the least multiple of 10⁻⁹ at which the law is (ε, δ)-DP. Tiers are ordered by rank
+                    (`tiers.rank`), not by it.
+        Example:
+            >>> from tiers.noise.skellam import Skellam
+            >>> noise = Skellam.at(Fraction(1, 2), Fraction(1, 10**6), ChangeSet.scalar(1))
+            >>> TierLaw(noise, ChangeSet.scalar(1), Fraction(1, 10**6)).epsilon()
+            Fraction(1, 2)
+        """
+        match self.noise:
+            case TwoSidedGeometric() | MultiScaleDiscreteLaplace() | Staircase():
+                return self.noise.epsilon(self.change_set)
+            case _:
+                return _label(self)
 
     def document(self) -> dict[str, Document]:
         """Return the canonical document whose hash is the law's identity."""
@@ -80,9 +111,7 @@ class TierLaw:
             assert isinstance(document, Mapping)
             change = document["change_set"]
             change_set = ChangeSet(bins=int(change["bins"]), step=int(change["step"]), total=int(change["total"]))
-            if document["family"] != TwoSidedGeometric.family:
-                raise InvalidParameterError("family", TwoSidedGeometric.family, document["family"])
-            noise = TwoSidedGeometric(Fraction(document["parameters"]["rate"]))
+            noise = law_from(document["family"], document["parameters"])
             law = cls(noise, change_set, Fraction(document["delta"]))
             canonical = law.document() == document
         except InvalidParameterError:
@@ -175,6 +204,16 @@ def commitment(opening: bytes, chain: str, law: TierLaw, answer: bytes) -> str:
 def key_hash(key: bytes) -> str:
     """Return the commitment to a draw's key (256 bits of entropy, so a bare hash hides it)."""
     return tagged_hash("draw-key/1", key).hex()
+
+
+@lru_cache(maxsize=1024)
+def _label(law: TierLaw) -> Fraction:
+    noise = law.noise
+    assert not isinstance(noise, TwoSidedGeometric | MultiScaleDiscreteLaplace | Staircase)
+    nano = nano_up(Fraction(noise.epsilon_at(law.delta, law.change_set)))
+    while nano and Fraction(noise.delta(Fraction(nano - 1, NANO), law.change_set)) <= law.delta:
+        nano -= 1
+    return Fraction(nano, NANO)
 
 
 def _derive(secret: bytes, info: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """The auditor's export: one line of JSON a record, so that it can be written and read as a stream.
 
-Line 1 is the header (format, signed head, public key); then every leaf in order; then the openings and keys that an
+Line 1 is the header (format, signed head, public key); then every leaf in order, with the head that announces a new
+signing key right after that leaf; then the openings and keys that an
 auditor may have (tiers at or below each chain's highest issued rank; never a truth draw's key).
 """
 
@@ -10,7 +11,17 @@ import msgspec
 
 from app.log.heads import TreeHead
 
-__all__ = ["FORMAT", "ExportRecord", "Header", "KeyRecord", "LeafRecord", "OpeningRecord", "decode_line", "encode_line"]
+__all__ = [
+    "FORMAT",
+    "ExportRecord",
+    "HeadRecord",
+    "Header",
+    "KeyRecord",
+    "LeafRecord",
+    "OpeningRecord",
+    "decode_line",
+    "encode_line",
+]
 
 FORMAT = "tiermarket-export/1"
 Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -33,6 +44,12 @@ class LeafRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     leaf: dict[str, Any]
 
 
+class HeadRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="head"):
+    """The head that covers a new signing key's announcement, right after that leaf: the key before it signed it."""
+
+    head: TreeHead
+
+
 class OpeningRecord(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="opening"
 ):
@@ -52,7 +69,7 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     key: Hex
 
 
-ExportRecord: TypeAlias = Header | LeafRecord | OpeningRecord | KeyRecord
+ExportRecord: TypeAlias = Header | LeafRecord | HeadRecord | OpeningRecord | KeyRecord
 
 _DECODER = msgspec.json.Decoder(ExportRecord)
 

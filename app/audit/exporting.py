@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.audit.export import FORMAT, Header, KeyRecord, LeafRecord, OpeningRecord, encode_line
+from app.audit.export import FORMAT, Header, HeadRecord, KeyRecord, LeafRecord, OpeningRecord, encode_line
 from app.audit.reading import read_history
 from app.engine.state import ChainState, chain_of_product
 from app.errors import IntegrityError
-from app.log.journal import current_head, leaf_bodies
-from app.log.leaves import decode
+from app.log.journal import current_head, head_at, leaf_bodies
+from app.log.leaves import EpochLeaf, decode
 from app.market import Market
 from app.store.schema import products
 from tiers.audit.records import DrawRecord
@@ -32,6 +32,8 @@ def export_lines(connection: Connection, market: Market) -> Iterator[bytes]:
     for index, body, digest in leaf_bodies(connection, 0, head.size):
         leaves.append(decode(body))
         yield encode_line(LeafRecord(index=index, hash=digest.hex(), leaf=msgspec.json.decode(body)))
+        if isinstance(leaves[-1], EpochLeaf) and leaves[-1].purpose == "signing" and index > 0:
+            yield encode_line(HeadRecord(head=head_at(connection, index + 1)))
     history, _ = read_history(leaves)
     highest = history.highest_issued()
     for draw in history.draws:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from app.log.leaves import (
+    BookLeaf,
     CreditLeaf,
     DatasetLeaf,
     DrawLeaf,
@@ -59,6 +60,8 @@ def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
                     sales.append(_sale(leaf))
                 case WithdrawalLeaf():
                     withdrawn.setdefault(leaf.product, leaf.index)
+                case BookLeaf():
+                    pass  # prices are checked where they are sold: a sale's own leaf carries its price and version
                 case CreditLeaf():
                     credits.append(CreditRecord(leaf.index, leaf.order, leaf.amount_minor))
         except (TierError, ValueError, ZeroDivisionError) as error:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from app.audit.export import FORMAT, Header, KeyRecord, LeafRecord, OpeningRecord, decode_line
+from app.audit.export import FORMAT, Header, HeadRecord, KeyRecord, LeafRecord, OpeningRecord, decode_line
 from app.audit.reading import read_history
+from app.audit.signers import check_signature, trusted_keys
 from app.log import leaves as log_leaves
 from app.log.heads import TreeHead, public_key
 from app.log.leaves import Leaf
@@ -49,6 +50,7 @@ class _File:
     keys: dict[tuple[str, str], bytes] = field(default_factory=dict)
     frontier: Frontier = field(default_factory=Frontier)
     earlier_root: bytes | None = None
+    checkpoints: list[TreeHead] = field(default_factory=list)
     found: list[Finding] = field(default_factory=list)
 
 
@@ -112,6 +114,11 @@ def _read(file: _File, number: int, line: bytes, earlier: TreeHead | None) -> No
             file.header = file.header or record
         case LeafRecord():
             _leaf(file, record, where, earlier)
+        case HeadRecord():
+            if record.head.size == file.frontier.size and record.head.root == file.frontier.root().hex():
+                file.checkpoints.append(record.head)
+            else:
+                file.found.append(Finding("A4", "head-in-place", where, f"size {record.head.size}", "another log's"))
         case OpeningRecord():
             if (record.chain, record.law) in file.openings:
                 file.found.append(Finding("A4", "repeated-record", where, "one opening a tier", "a second"))
@@ -150,20 +157,18 @@ def _check_head(file: _File, public: str, earlier: TreeHead | None) -> None:
         file.found.append(Finding("A4", "header", "line 1", "a header with a signed head", "none"))
         return
     head, root = file.header.head, file.frontier.root().hex()
-    if file.header.public_key != public:
+    trusted, unproved = trusted_keys(public, head, file.leaves, file.checkpoints)
+    file.found += unproved
+    if file.header.public_key not in trusted.values():
         file.found.append(Finding("A4", "public-key", "header", file.header.public_key[:16], public[:16]))
-    if not head.signed_by(public_key(public)):
-        file.found.append(
-            Finding("A4", "head-signature", "header", "a signature of the trusted key", "it does not verify")
-        )
+    file.found += check_signature("head", head, trusted, file.leaves)
     if head.size != file.frontier.size:
         file.found.append(Finding("A4", "log-size", "header", f"{head.size} leaves", f"{file.frontier.size} leaves"))
     if head.root != root:
         file.found.append(Finding("A4", "root", "header", head.root[:16], root[:16]))
     if earlier is None:
         return
-    if not earlier.signed_by(public_key(public)):
-        file.found.append(Finding("A4", "earlier-head", "earlier head", "a signature of the trusted key", "none"))
+    file.found += check_signature("earlier", earlier, trusted, file.leaves)
     if file.earlier_root is None or file.earlier_root.hex() != earlier.root:
         seen = file.earlier_root.hex()[:16] if file.earlier_root else f"{file.frontier.size} leaves only"
         file.found.append(Finding("A4", "consistency", f"size {earlier.size}", earlier.root[:16], seen))

@@ -8,7 +8,7 @@ import structlog
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import MaxConnectionsError, RedisError
+from redis.exceptions import MaxConnectionsError, RedisError, ResponseError
 
 from app.keyring import Keyring
 
@@ -74,14 +74,14 @@ class RedisCache:
         self._asleep_until = 0.0
 
     async def get(self, chain: str, law: str) -> bytes | None:
-        """Return the body under a valid MAC; a value that fails it is deleted and counts as absent."""
+        """Return the body under a valid MAC; a value that fails it counts as absent and is overwritten."""
         if time.monotonic() < self._asleep_until:
             return None
         name = answer_key(chain, law)
         try:
             value = await self._redis.get(name)
-        except MaxConnectionsError:
-            return None  # a crowd, not a failure: this one is answered from the store
+        except (MaxConnectionsError, ResponseError):
+            return None  # a crowd, or a value of another type: answered from the store, and overwritten
         except (RedisError, OSError):
             self._fell_asleep()
             return None
@@ -100,7 +100,7 @@ class RedisCache:
         name = answer_key(chain, law)
         try:
             await self._redis.set(name, self._keyring.mac(name, body) + body)
-        except MaxConnectionsError:
+        except (MaxConnectionsError, ResponseError):
             return
         except (RedisError, OSError):
             self._fell_asleep()

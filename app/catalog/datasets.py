@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from app.clock import new_id
-from app.engines.duckdb_engine import content_digest, seal
+from app.engines.duckdb_engine import content_digest, seal, units_digest
 from app.engines.ingest import ingest_csv, ingest_parquet
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
@@ -22,7 +22,16 @@ from app.settings import Settings
 from app.store.schema import datasets, snapshots
 from tiers.canonical import tagged_hash
 
-__all__ = ["DatasetRow", "NewDataset", "PreparedSnapshot", "dataset_of", "prepare_snapshot", "register"]
+__all__ = [
+    "DatasetRow",
+    "Limits",
+    "NewDataset",
+    "PreparedSnapshot",
+    "add_snapshot",
+    "dataset_of",
+    "prepare_snapshot",
+    "register",
+]
 
 ADJACENCY = "add or remove one unit with all its rows"
 
@@ -39,6 +48,20 @@ class NewDataset:
     schema: DatasetSchema
     owners: Mapping[str, int]
     reserve: tuple[int, int] | None
+    limits: "Limits"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What paces a budget: a buyer's quota, a window of days with its own ceiling, and the ladder analysts may ask at.
+
+    None of them gives budget back: the dataset's budget stays the ceiling of all charges together.
+    """
+
+    quota_nano: int | None = None
+    window_days: int | None = None
+    window_nano: int | None = None
+    adhoc: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +72,7 @@ class PreparedSnapshot:
     path: Path
     content: str
     seal: str
+    units: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +89,7 @@ class DatasetRow:
     budget_nano: int
     spent_nano: int
     snapshot: str
+    limits: Limits
 
 
 def prepare_snapshot(
@@ -83,9 +108,9 @@ def prepare_snapshot(
     else:
         ingest_csv(source, target, schema, null_text=null_text)
     try:
-        return PreparedSnapshot(
-            snapshot, target, content_digest(target, keyring.content), seal(target, keyring.content)
-        )
+        key = keyring.content
+        units = None if schema.unit is None else units_digest(target, key, schema.column(schema.unit).stable_id)
+        return PreparedSnapshot(snapshot, target, content_digest(target, key), seal(target, key), units)
     except BaseException:
         target.unlink()
         raise
@@ -114,20 +139,22 @@ def register(
         "contract_version": 0,
         "reserve_low_minor": new.reserve[0] if new.reserve else None,
         "reserve_high_minor": new.reserve[1] if new.reserve else None,
+        "quota_nano": new.limits.quota_nano,
+        "window_days": new.limits.window_days,
+        "window_nano": new.limits.window_nano,
+        "adhoc_json": msgspec.json.encode(new.limits.adhoc).decode(),
         "created_at": at,
     }
+    if snapshot.units is not None:
+        known = select(snapshots.c.id).where(snapshots.c.units == snapshot.units).limit(1)
+        if connection.execute(known).one_or_none() is not None:
+            raise ConflictError(
+                "dataset: expected people who are in no dataset yet, got the same units with the same numbers of rows; "
+                "fewer columns or other names do not make another budget"
+            )
     try:
         connection.execute(datasets.insert().values(row))
-        connection.execute(
-            snapshots.insert().values(
-                id=snapshot.id,
-                dataset_id=dataset,
-                content=snapshot.content,
-                seal=snapshot.seal,
-                file=snapshot.path.name,
-                created_at=at,
-            )
-        )
+        _insert_snapshot(connection, dataset, 1, snapshot, at)
     except ConstraintError:
         raise ConflictError(
             "dataset: expected a new name and new data, got a name or content that is registered; "
@@ -151,17 +178,46 @@ def register(
                 budget_nano=new.budget_nano,
                 schema=tagged_hash("schema/1", schema.encode()).hex(),
             ),
-            lambda index: SnapshotLeaf(
-                index=index,
-                at=at,
-                lineage=dataset,
-                snapshot=snapshot.id,
-                content=snapshot.content,
-                seal=snapshot.seal,
-            ),
+            lambda index: _snapshot_leaf(index, dataset, snapshot, at),
         ],
     )
     return dataset
+
+
+def add_snapshot(connection: Connection, keyring: Keyring, dataset: str, snapshot: PreparedSnapshot, at: str) -> int:
+    """Store and log a dataset's next snapshot; new chains are drawn on it, and charged to the same budget.
+
+    Raises:     ConflictError: the same content is a snapshot already, of this or another dataset.
+    """
+    newest = select(snapshots.c.number).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.number.desc())
+    number = connection.execute(newest.limit(1)).scalar_one() + 1
+    try:
+        _insert_snapshot(connection, dataset, number, snapshot, at)
+    except ConstraintError:
+        raise ConflictError("snapshot: expected new content, got content that is a snapshot already") from None
+    append(connection, keyring, at, [lambda index: _snapshot_leaf(index, dataset, snapshot, at)])
+    return int(number)
+
+
+def _insert_snapshot(connection: Connection, dataset: str, number: int, snapshot: PreparedSnapshot, at: str) -> None:
+    connection.execute(
+        snapshots.insert().values(
+            id=snapshot.id,
+            dataset_id=dataset,
+            number=number,
+            content=snapshot.content,
+            seal=snapshot.seal,
+            units=snapshot.units,
+            file=snapshot.path.name,
+            created_at=at,
+        )
+    )
+
+
+def _snapshot_leaf(index: int, dataset: str, snapshot: PreparedSnapshot, at: str) -> SnapshotLeaf:
+    return SnapshotLeaf(
+        index=index, at=at, lineage=dataset, snapshot=snapshot.id, content=snapshot.content, seal=snapshot.seal
+    )
 
 
 def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
@@ -169,7 +225,7 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
     row = connection.execute(select(datasets).where(datasets.c.id == dataset)).one_or_none()
     if row is None:
         raise NotFoundError("dataset: expected an existing id, got another")
-    newest = select(snapshots.c.id).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.created_at.desc())
+    newest = select(snapshots.c.id).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.number.desc())
     return DatasetRow(
         id=row.id,
         owner=row.owner_id,
@@ -181,6 +237,12 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
         budget_nano=row.budget_nano,
         spent_nano=row.spent_nano,
         snapshot=connection.execute(newest.limit(1)).scalar_one(),
+        limits=Limits(
+            row.quota_nano,
+            row.window_days,
+            row.window_nano,
+            tuple(msgspec.json.decode(row.adhoc_json, type=list[str])),
+        ),
     )
 
 

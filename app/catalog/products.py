@@ -1,7 +1,8 @@
 """Products: a question on a snapshot, its chain planned and priced at publication."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -11,24 +12,44 @@ from app.catalog.datasets import DatasetRow
 from app.clock import new_id
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
+from app.ledger.money import balance
 from app.log.journal import append
-from app.log.leaves import PlanLeaf, PlanTier, WithdrawalLeaf
+from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf
 from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
-from app.store.schema import book_prices, chains, offers, planned_tiers, products
+from app.store.schema import book_prices, chains, datasets, offers, planned_tiers, products
 from pricing.arbitrage import Verdict
 from pricing.book import PriceBook, TierPrice
-from pricing.limit import Limit
+from pricing.errors import ArbitrageError, CurrencyMismatchError
+from pricing.limit import UNLIMITED, Limit
 from pricing.money import check_currency
 from tiers.budget import Ladder, decimal_text
 from tiers.canonical import canonical_bytes
 from tiers.chain import ChainPlan, PlannedTier, plan
 from tiers.identity import chain_identity
 
-__all__ = ["NewProduct", "PlannedProduct", "book_of_chain", "grain_of", "plan_product", "publish", "withdraw"]
+__all__ = [
+    "DRAFT",
+    "INTERNAL",
+    "LIVE",
+    "RETIRED",
+    "WITHDRAWN",
+    "NewProduct",
+    "PlannedProduct",
+    "book_of_chain",
+    "grain_of",
+    "move",
+    "plan_product",
+    "planned_offer",
+    "publish",
+    "reprice",
+    "stored_product",
+    "withdraw",
+]
 
-LIVE, WITHDRAWN = "live", "withdrawn"
+DRAFT, LIVE, RETIRED, WITHDRAWN, INTERNAL = "draft", "live", "retired", "withdrawn", "internal"
+_MOVES = {(DRAFT, LIVE), (DRAFT, RETIRED), (LIVE, RETIRED), (RETIRED, LIVE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +65,7 @@ class NewProduct:
     query: Query
     epsilons: tuple[str, ...]
     prices_minor: tuple[int, ...]
+    state: str = "live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +103,18 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
     check_currency(new.currency)
     canonical = canonicalise(new.query, dataset.schema)
     derivation = derive(canonical)
-    chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set)
+    chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set, "tsg")
     digest = fingerprint(canonical.fingerprint_document())
     chain = chain_identity(dataset.id, dataset.snapshot, digest)
     prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
-    book = PriceBook(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices))
+    try:
+        book = PriceBook(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices))
+    except ArbitrageError:
+        falls = next(rank for rank, (a, b) in enumerate(pairwise(new.prices_minor), start=1) if b > a)
+        raise InvalidRequestError(
+            f"prices: expected none that falls with accuracy, got {new.prices_minor[falls]} at ε "
+            f"{new.epsilons[falls]} above {new.prices_minor[falls - 1]} at ε {new.epsilons[falls - 1]}"
+        ) from None
     order = permutation(new.query, dataset.schema)
     return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
 
@@ -100,13 +129,15 @@ def publish(
     Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same
                 ones; or some product of the catalogue, this one included, could be had for less by combining others.
     """
+    _same_currency(connection, dataset.owner, planned.book.currency)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
     else:
-        _join_chain(connection, planned)
+        _join_chain(connection, keyring, dataset, planned, at)
     ranks = _ranks(connection, planned.chain)
-    verdict = _arbitrage(connection, dataset, planned, limit)
+    internal = planned.new.state == INTERNAL
+    verdict = "internal" if internal else _arbitrage(connection, planned_offer(dataset.id, planned), limit)
     product = new_id("prod")
     new = planned.new
     (logged,) = append(connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, ranks)])
@@ -122,7 +153,8 @@ def publish(
             licence=new.licence,
             derivation_json=msgspec.json.encode(planned.derivation.sentences).decode(),
             order_json=msgspec.json.encode(planned.order).decode(),
-            state=LIVE,
+            request_json=msgspec.json.encode(new).decode(),
+            state=new.state,
             arbitrage=verdict,
             leaf_index=logged.index,
             created_at=at,
@@ -179,17 +211,21 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
         )
     )
     connection.execute(planned_tiers.insert(), [_tier_row(planned.chain, tier) for tier in planned.plan.tiers])
-    connection.execute(
-        book_prices.insert(),
-        [
-            {"chain_id": planned.chain, "version": planned.book.version, "law": tier.law, "price_minor": tier.price}
-            for tier in planned.book.tiers
-        ],
-    )
+    _insert_book(connection, planned.book)
 
 
-def _join_chain(connection: Connection, planned: PlannedProduct) -> None:
+def _join_chain(
+    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str
+) -> None:
+    """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
+    states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
+    if planned.new.state == INTERNAL:
+        return
+    if set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
+        fresh = replace(planned.book, version=book.version + 1)
+        reprice(connection, keyring, planned_offer(dataset.id, planned), fresh, at, UNLIMITED)
+        book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
     late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
     if late:
@@ -206,16 +242,20 @@ def _join_chain(connection: Connection, planned: PlannedProduct) -> None:
         )
 
 
-def _arbitrage(connection: Connection, dataset: DatasetRow, planned: PlannedProduct, limit: Limit) -> str:
-    """Check the catalogue with this product in it; return the verdict on it, and refuse certain arbitrage by name."""
+def planned_offer(dataset: str, planned: PlannedProduct) -> Offer:
+    """Return a product as the arbitrage check sees it."""
     priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
     title = planned.new.title
     tiers = tuple(
         (f"{title} @ ε {decimal_text(tier.epsilon)}", tier.law.noise.variance(), price.price) for tier, price in priced
     )
-    offer = Offer(dataset.id, planned.chain, title, planned.canonical, planned.book.currency, tiers)
-    others = [other for other in live_offers(connection) if other.chain != planned.chain]
-    findings, chain_of = check_catalogue([*others, offer], level=2, limit=limit, only=planned.chain)
+    return Offer(dataset, planned.chain, title, planned.canonical, planned.book.currency, tiers)
+
+
+def _arbitrage(connection: Connection, offer: Offer, limit: Limit) -> str:
+    """Check the catalogue with this offer in it; return the verdict on it, and refuse certain arbitrage by name."""
+    others = [other for other in live_offers(connection) if other.chain != offer.chain]
+    findings, chain_of = check_catalogue([*others, offer], level=2, limit=limit, only=offer.chain)
     for finding in findings:
         if finding.verdict is Verdict.ARBITRAGE:
             raise ConflictError(
@@ -227,7 +267,93 @@ def _arbitrage(connection: Connection, dataset: DatasetRow, planned: PlannedProd
                 bundle=list(finding.bundle),
                 cost_minor=finding.cost,
             )
-    return verdict_on(planned.chain, findings, chain_of)
+    return verdict_on(offer.chain, findings, chain_of)
+
+
+def move(connection: Connection, product: str, state: str) -> None:
+    """Move a product between draft, live and retired; a withdrawn one stays withdrawn.
+
+    A retired product's answers stay with those who bought them; back on sale, it sells the same answers.
+
+    Raises:     NotFoundError: no such product. ConflictError: no way from its state to that one.
+    """
+    current = connection.execute(select(products.c.state).where(products.c.id == product)).scalar_one_or_none()
+    if current is None:
+        raise NotFoundError("product: expected an existing id, got another")
+    if (current, state) not in _MOVES:
+        raise ConflictError(f"product: expected a move that exists, got {current} to {state}")
+    connection.execute(products.update().where(products.c.id == product).values(state=state))
+
+
+def stored_product(connection: Connection, product: str) -> NewProduct:
+    """Return a product as it was published, with its chain's prices of now; raises NotFoundError."""
+    wanted = select(products.c.request_json, products.c.chain_id).where(products.c.id == product)
+    row = connection.execute(wanted).one_or_none()
+    if row is None:
+        raise NotFoundError("product: expected an existing id, got another")
+    new = msgspec.json.decode(row.request_json, type=NewProduct)
+    offered = select(planned_tiers.c.law).where(planned_tiers.c.chain_id == row.chain_id)
+    laws = connection.execute(
+        offered.join(offers, (offers.c.law == planned_tiers.c.law) & (offers.c.product_id == product)).order_by(
+            planned_tiers.c.rank
+        )
+    ).scalars()
+    book = book_of_chain(connection, row.chain_id)
+    return replace(new, prices_minor=tuple(book.price_of(law) for law in laws))
+
+
+def reprice(
+    connection: Connection, keyring: Keyring, offer: Offer, book: PriceBook, at: str, limit: Limit
+) -> PriceBook:
+    """Store and log a new version of a chain's book; what was quoted at the old one is stale from now on.
+
+    Raises:     ConflictError: the new prices would be certain arbitrage.
+    """
+    owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
+    owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
+    _same_currency(connection, owner_id, book.currency)
+    _arbitrage(connection, offer, limit)
+    _insert_book(connection, book)
+    connection.execute(
+        chains.update().where(chains.c.id == book.chain_id).values(book_version=book.version, currency=book.currency)
+    )
+    append(
+        connection,
+        keyring,
+        at,
+        [
+            lambda index: BookLeaf(
+                index=index,
+                at=at,
+                chain=book.chain_id,
+                book_version=book.version,
+                currency=book.currency,
+                prices_minor={tier.law: tier.price for tier in book.tiers},
+            )
+        ],
+    )
+    return book
+
+
+def _same_currency(connection: Connection, owner: str, currency: str) -> None:
+    """Refuse a book that its owner could not be paid in."""
+    kept_in = balance(connection, owner).currency
+    if kept_in != currency:
+        raise CurrencyMismatchError(kept_in, currency)
+
+
+def _laws(book: PriceBook) -> tuple[str, ...]:
+    return tuple(tier.law for tier in book.tiers)
+
+
+def _insert_book(connection: Connection, book: PriceBook) -> None:
+    connection.execute(
+        book_prices.insert(),
+        [
+            {"chain_id": book.chain_id, "version": book.version, "law": tier.law, "price_minor": tier.price}
+            for tier in book.tiers
+        ],
+    )
 
 
 def _tier_row(chain: str, tier: PlannedTier) -> Mapping[str, object]:

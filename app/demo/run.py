@@ -22,11 +22,12 @@ from app.auth.accounts import Role, create_account
 from app.clock import time_text, utc_now
 from app.demo.scenario import Outcome, play
 from app.demo.story import Story
-from app.embedded import die_with_parent, embedded_redis, free_port
+from app.embedded import die_with_parent, embedded_redis
 from app.errors import StoreUnavailableError
-from app.market import found_market
+from app.instance import read_address
+from app.market import found_market, recorder_of
 from app.settings import Settings
-from app.store.database import open_engine
+from app.store.database import open_engine, write_once
 from tiers.sampling.digits import SAMPLER
 from tiers.sampling.words import STREAM_VERSION
 
@@ -61,11 +62,15 @@ def demo(*, state: Path | None, once: bool, as_json: bool) -> int:
 def open_operator(settings: Settings) -> str:
     """Create an operator's account in a market's store and return its API key."""
     keyring = found_market(settings)
-    engine = open_engine(settings.database_url)
-    with engine.execution_options(writing=True).begin() as connection:
-        made = create_account(
+    engine, recorder = open_engine(settings.database_url), recorder_of(settings, keyring)
+    made = write_once(
+        engine,
+        recorder,
+        lambda connection: create_account(
             connection, keyring, role=Role.OPERATOR, name="operator", currency="EUR", at=time_text(utc_now())
-        )
+        ),
+    )
+    recorder.close()
     engine.dispose()
     return made.api_key
 
@@ -138,18 +143,16 @@ def _folder(state: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _service(settings: Settings, say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
-    port = _free(_PORT)
-    if port != _PORT:
-        say(f"Port {_PORT} is taken; using {port}")
     say("Starting the market: Litestar under granian, SQLite, Redis, DuckDB")
     settings.prepare()
+    keyring = found_market(settings)
     with embedded_redis(settings.state) as redis:
         say(f"Redis: {redis.description}")
-        command = [sys.executable, "-m", "app.cli", "serve", "--state", str(settings.state), "--port", str(port)]
+        command = [sys.executable, "-m", "app.cli", "serve", "--state", str(settings.state)]
         environment = os.environ | {"TIERMARKET_REDIS_URL": redis.url}
         with (settings.state / "service.log").open("ab") as log:
             server = subprocess.Popen(  # noqa: S603 - our own command
-                command,
+                [*command, "--port", str(_PORT), "--or-free"],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -157,20 +160,23 @@ def _service(settings: Settings, say: Callable[[str], None]) -> Iterator[tuple[s
                 start_new_session=True,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - before any thread starts
             )
-        base = f"http://127.0.0.1:{port}"
         try:
-            _await_ready(base, server)
+            base = _await_ready(settings.state, keyring.public_hex(), server)
+            if not base.endswith(f":{_PORT}"):
+                say(f"Port {_PORT} is taken; the market is at {base}")
             yield base, redis.description
         finally:
             _end_group(server)
 
 
-def _await_ready(base: str, server: subprocess.Popen[bytes]) -> None:
+def _await_ready(state: Path, public_key: str, server: subprocess.Popen[bytes]) -> str:
+    """Wait for this very market (its key is asked for, lest somebody else answers) and return where it is."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
-        with suppress(httpx.HTTPError):
-            if httpx.get(f"{base}/health/ready", timeout=2).status_code == httpx.codes.OK:
-                return
+        address = read_address(state)
+        with suppress(httpx.HTTPError, ValueError, KeyError):
+            if address and public_key in httpx.get(f"http://{address}/v1/keys", timeout=2).json()["signing"].values():
+                return f"http://{address}"
         time.sleep(0.05)
     raise StoreUnavailableError("service: expected it to answer, got nothing (see service.log in the state folder)")
 
@@ -185,13 +191,3 @@ def _end_group(server: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
-
-
-def _free(port: int) -> int:
-    import socket
-
-    try:
-        with socket.create_server(("127.0.0.1", port)):
-            return port
-    except OSError:
-        return free_port()

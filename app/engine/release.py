@@ -19,7 +19,9 @@ from tiers.chain import ChainPlan, Draw, PlannedTier, answer_bytes, draw_chain, 
 from tiers.identity import DrawSpec, commitment, key_hash, opening_key, stream_key
 from tiers.sampling.words import STREAM_VERSION
 
-__all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed"]
+__all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed", "answer_context"]
+
+_OPENING_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,12 +87,12 @@ class ReleaseEngine:
         return by_law
 
     def unseal(self, chain: ChainState, tier: Tier, sealed: bytes, committed: str) -> Unsealed:
-        """Return a stored answer in clear, checked against its commitment.
+        """Return a stored answer in clear, checked against its commitment; what was sold outlives the noise secret.
 
         Raises:     IntegrityError: what is stored is not what the log committed to.
         """
-        raw = self._keyring.unseal(sealed, _context(chain.id, tier.law))
-        opening = opening_key(self._keyring.owner_secret(chain.owner, chain.epoch), chain.id, tier.document)
+        kept = self._keyring.unseal(sealed, answer_context(chain.id, tier.law))
+        opening, raw = kept[:_OPENING_BYTES], kept[_OPENING_BYTES:]
         if commitment(opening, chain.id, tier.document, raw) != committed:
             raise IntegrityError("stored answer: expected what the log committed to, got something else")
         return Unsealed(tuple(int(value) for value in msgspec.json.decode(raw, type=list[str])), opening)
@@ -110,11 +112,12 @@ class ReleaseEngine:
             spec=draw.spec,
             commitment=commitment(opening, chain.id, draw.spec.law, raw),
             key_hash=key_hash(key),
-            sealed=self._keyring.seal(raw, _context(chain.id, draw.spec.law.identity)),
+            sealed=self._keyring.seal(opening + raw, answer_context(chain.id, draw.spec.law.identity)),
         )
 
 
-def _context(chain: str, law: str) -> str:
+def answer_context(chain: str, law: str) -> str:
+    """Return the place in the store that a sealed answer is bound to."""
     return f"answer/{chain}/{law}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller, Role
-from app.catalog.products import LIVE, book_of_chain
+from app.catalog.products import INTERNAL, LIVE, book_of_chain
 from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
@@ -23,15 +23,16 @@ from app.errors import (
     QuoteExpiredError,
 )
 from app.keyring import Keyring
-from app.ledger.budget import charge, charge_of, reserve_of
+from app.ledger.budget import charge, charge_of, check_pace, reserve_of
 from app.ledger.earnings import accrue
-from app.ledger.money import market_account, net_paid, post
+from app.ledger.money import balance, market_account, net_paid, post
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.settings import Settings
 from app.store.schema import entitlements, orders, quotes
 from pricing.book import PriceBook
+from pricing.errors import CurrencyMismatchError
 from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, quote
@@ -85,7 +86,7 @@ class Desk:
     ) -> Mapping[str, Any]:
         """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
         chain, row = chain_of_product(connection, self.settings, product)
-        _on_sale(row)
+        _on_sale(row, caller)
         book = book_of_chain(connection, chain.id)
         laws = offered_laws(connection, product)
         tier = _select(chain, book, laws, selection)
@@ -149,13 +150,15 @@ class Desk:
             return placed
         cited = _quote_of(connection, caller, quote_id, now)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
-        _on_sale(row)
+        _on_sale(row, caller)
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = self._price(connection, caller, chain, book, tier)
         if (offered.amount, offered.book_version) != (cited.amount_minor, cited.book_version):
             raise QuoteExpiredError("quote: expected the price of now, got one that has changed since")
-        due = charge_of(chain, tier)
+        laws = offered_laws(connection, cited.product_id)
+        due = charge_of(chain, tier, lambda other: other.law in laws and _below_ceiling(caller, other))
+        check_pace(connection, caller.id, chain, due, now)
         at, order_id = time_text(now), new_id("order")
         price = Money(offered.amount, offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
@@ -210,8 +213,11 @@ class Desk:
         return PlacedOrder(row.receipt_json.encode(), chain, tier, tier.sealed, tier.commitment, replayed=True)
 
     def _price(self, connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
-        if caller.ceiling_nano is not None and tier.level_nano > caller.ceiling_nano:
+        if not _below_ceiling(caller, tier):
             raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+        held_in = balance(connection, caller.id).currency
+        if caller.role is not Role.ANALYST and held_in != book.currency:
+            raise CurrencyMismatchError(book.currency, held_in)
         if caller.role is Role.ANALYST:
             rank = book.rank_of(tier.law)
             list_price = book.tiers[rank - 1].price
@@ -307,8 +313,13 @@ class Desk:
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
 
 
-def _on_sale(row: Row[Any]) -> None:
-    if row.state != LIVE:
+def _below_ceiling(caller: Caller, tier: Tier) -> bool:
+    return caller.ceiling_nano is None or tier.level_nano <= caller.ceiling_nano
+
+
+def _on_sale(row: Row[Any], caller: Caller) -> None:
+    internal = row.state == INTERNAL and caller.role is Role.ANALYST
+    if row.state != LIVE and not internal:
         raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
 
 

@@ -10,11 +10,12 @@ from sqlglot import exp
 
 from app.engines.connection import fetch_all, open_snapshot
 from app.engines.errors import EngineError
+from app.engines.rendering import for_duckdb
 from app.errors import IntegrityError
 from app.queries.canonical import CanonicalQuery
 from app.queries.compile import ROWS_TABLE, compile_query
 
-__all__ = ["DuckDBSnapshot", "content_digest", "seal"]
+__all__ = ["DuckDBSnapshot", "content_digest", "seal", "units_digest"]
 
 _KEY_BYTES = (16, 64)
 
@@ -41,7 +42,7 @@ class DuckDBSnapshot:
         Guarantee:  the same table in another row order, on more threads, or read again gives the same integers.
         Raises:     EngineError: the engine failed; nothing of the data is in the message, the fields or the cause.
         """
-        statement = compile_query(canonical).sql(dialect="duckdb")
+        statement = for_duckdb(compile_query(canonical))
         with self._opening_cursors:
             cursor = self._connection.cursor()
         try:
@@ -102,6 +103,31 @@ def content_digest(path: Path, key: bytes) -> str:
     finally:
         connection.close()
     return digest.hexdigest()
+
+
+def units_digest(path: Path, key: bytes, column: str) -> str | None:
+    """Return a keyed digest, in hex, of who is in a snapshot and how often: each unit with its number of rows.
+
+    Two files with one digest are taken to be about the same people, whatever columns they hold and are called. None
+    where nobody is in the snapshot.
+
+    Args:       column: the unit column's id.
+    Raises:     EngineError: the file cannot be read as a snapshot. ValueError: a key not of 16 to 64 bytes.
+    """
+    _check_key(key)
+    digest = hashlib.blake2b(key=key, digest_size=32, person=b"units")
+    unit = exp.cast(exp.column(column, quoted=True), "TEXT")
+    known = exp.Not(this=exp.Is(this=exp.column(column, quoted=True), expression=exp.Null()))
+    grouped = exp.select(exp.alias_(unit, "unit"), exp.alias_(exp.Count(this=exp.Star()), "amount")).from_(ROWS_TABLE)
+    statement = grouped.where(known).group_by("unit").order_by("unit").sql(dialect="duckdb")
+    connection = open_snapshot(path)
+    try:
+        rows = fetch_all(connection, statement)
+    finally:
+        connection.close()
+    for text, amount in rows:
+        digest.update(f"{len(text)}:{text}{amount};".encode())
+    return digest.hexdigest() if rows else None
 
 
 def _row_hashes(columns: list[str]) -> str:

@@ -3,9 +3,9 @@
 import csv
 import gzip
 import os
-import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,10 @@ from app.queries.compile import ROWS_TABLE
 from app.queries.expressions import SQL_TYPES
 from app.queries.schema import Column, ColumnType, DatasetSchema
 
-__all__ = ["ingest_csv", "ingest_parquet"]
+__all__ = ["UNPACKED_LIMIT", "ingest_csv", "ingest_parquet"]
+
+UNPACKED_LIMIT = 8 * 2**30
+_BLOCK_BYTES = 2**20
 
 _CSV = (
     "CREATE TEMP TABLE staged AS SELECT * FROM read_csv(?, columns=?, nullstr=?, auto_detect=false, header=true, "
@@ -167,16 +170,22 @@ def _plain_csv(source: Path, plain: Path, member: str | None) -> Path:
         if source.name.endswith(".gz"):
             with gzip.open(source) as packed:
                 return _copied(packed, plain)
-    except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, KeyError) as error:
-        raise IngestError("file: expected a whole .zip or .gz archive, got another") from error
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, NotImplementedError):
+        # damaged, encrypted, of an unknown method: the libraries' texts may hold names and bytes of the file
+        raise IngestError("file: expected a whole, plain .zip or .gz archive, got another") from None
     if not source.is_file():
         raise IngestError("file: expected a file, got none")
     return source
 
 
 def _copied(packed: Any, plain: Path) -> Path:
+    written = 0
     with plain.open("wb") as file:
-        shutil.copyfileobj(packed, file)
+        while block := packed.read(_BLOCK_BYTES):
+            written += len(block)
+            if written > UNPACKED_LIMIT:
+                raise IngestError(f"file: expected at most {UNPACKED_LIMIT} bytes unpacked, got more")
+            file.write(block)
     return plain
 
 

@@ -1,21 +1,25 @@
 """A dataset's privacy budget: the filter's verdict before anything is revealed, the charge with the sale."""
 
+from collections.abc import Callable
+from datetime import datetime
 from fractions import Fraction
 from typing import Literal
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
+from app.clock import later, time_text
 from app.engine.state import ChainState, Tier
 from app.errors import BudgetRefusedError
-from app.store.schema import chains, datasets
+from app.store.schema import chains, datasets, orders
 from pricing.scarcity import ReserveCurve
 from tiers.accounting.filters import PureFilter, increment
 from tiers.budget import NANO, decimal_text
 from tiers.errors import BudgetExceededError
 
-__all__ = ["budget_state", "charge", "charge_of", "nano_text", "reserve_of"]
+__all__ = ["budget_state", "charge", "charge_of", "check_pace", "nano_text", "reserve_of"]
 
 _NEARLY = 10
+_DAY = 86_400
 
 
 def nano_text(nano: int) -> str:
@@ -28,8 +32,10 @@ def nano_text(nano: int) -> str:
     return decimal_text(Fraction(nano, NANO))
 
 
-def charge_of(chain: ChainState, tier: Tier) -> int:
+def charge_of(chain: ChainState, tier: Tier, within_reach: Callable[[Tier], bool]) -> int:
     """Return what selling a tier now would charge, admitted by the dataset's filter.
+
+    Args:       within_reach: whether the caller could buy a tier at all; a refusal names no other.
 
     Raises:     BudgetRefusedError: requested, remaining, and the tiers of the chain that would fit.
     """
@@ -38,7 +44,11 @@ def charge_of(chain: ChainState, tier: Tier) -> int:
     try:
         ledger.charge(due)
     except BudgetExceededError as error:
-        fitting = [other for other in chain.tiers if ledger.admits(increment(other.level_nano, chain.highest_nano))]
+        fitting = [
+            other
+            for other in chain.tiers
+            if within_reach(other) and ledger.admits(increment(other.level_nano, chain.highest_nano))
+        ]
         requested, remaining = nano_text(error.requested_nano), nano_text(error.remaining_nano)
         raise BudgetRefusedError(
             f"budget: expected a charge of at most ε {remaining} (what remains), got {requested}",
@@ -47,6 +57,39 @@ def charge_of(chain: ChainState, tier: Tier) -> int:
             fits=[{"epsilon": other.epsilon, "law": other.law} for other in fitting],
         ) from None
     return due
+
+
+def check_pace(connection: Connection, account: str, chain: ChainState, due: int, now: datetime) -> None:
+    """Refuse a charge beyond the account's quota, or beyond what the dataset's window of days still admits.
+
+    Raises:     BudgetRefusedError: with reason "quota" or "window", requested and remaining.
+    """
+    if due == 0:
+        return
+    charged = (
+        select(func.coalesce(func.sum(orders.c.charge_nano), 0))
+        .join(chains, chains.c.id == orders.c.chain_id)
+        .where(chains.c.dataset_id == chain.dataset)
+    )
+    limits = select(datasets.c.quota_nano, datasets.c.window_days, datasets.c.window_nano)
+    row = connection.execute(limits.where(datasets.c.id == chain.dataset)).one()
+    if row.quota_nano is not None:
+        own = connection.execute(charged.where(orders.c.account_id == account)).scalar_one()
+        _within("quota", row.quota_nano - int(own), due)
+    if row.window_days is not None:
+        since = time_text(later(now, -row.window_days * _DAY))
+        recent = connection.execute(charged.where(orders.c.created_at > since)).scalar_one()
+        _within("window", row.window_nano - int(recent), due)
+
+
+def _within(reason: str, remaining: int, due: int) -> None:
+    if due > remaining:
+        raise BudgetRefusedError(
+            f"{reason}: expected a charge of at most ε {nano_text(max(0, remaining))}, got {nano_text(due)}",
+            reason=reason,
+            requested=nano_text(due),
+            remaining=nano_text(max(0, remaining)),
+        )
 
 
 def reserve_of(chain: ChainState, tier: Tier) -> int:

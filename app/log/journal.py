@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, select
+import msgspec
+from sqlalchemy import Connection, Row, select
 
 from app.errors import IntegrityError
 from app.keyring import Keyring
@@ -12,7 +14,25 @@ from app.log.leaves import Leaf, encode
 from app.log.merkle import Frontier, leaf_hash
 from app.store.schema import heads, leaves
 
-__all__ = ["Appended", "append", "current_head", "leaf_bodies", "leaf_hashes"]
+__all__ = [
+    "Appended",
+    "append",
+    "current_head",
+    "frontier_of",
+    "head_at",
+    "heads_after",
+    "leaf_bodies",
+    "leaf_hashes",
+    "store_head",
+    "store_leaves",
+]
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str
+
+
+_KIND = msgspec.json.Decoder(_Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +44,45 @@ class Appended:
 
 
 def append(
-    connection: Connection, keyring: Keyring, at: str, makers: Sequence[Callable[[int], Leaf]]
+    connection: Connection,
+    keyring: Keyring,
+    at: str,
+    makers: Sequence[Callable[[int], Leaf]],
+    *,
+    signing: int | None = None,
 ) -> tuple[Appended, ...]:
     """Append one leaf a maker (given its index) and sign the new head; return where each stands, in order.
 
     The head row's primary key is the log's size: two writers that read the same head cannot both commit.
+
+    Args:       signing: the number of the key that signs, where it is not the newest (which is only now announced).
     """
-    frontier = _frontier(connection)
-    rows, appended = [], []
-    for make in makers:
-        leaf = make(frontier.size)
-        body = encode(leaf)
-        digest = leaf_hash(body)
-        kind = str(leaf.__struct_config__.tag)
+    frontier = frontier_of(connection)
+    bodies, appended = [], []
+    for index, make in enumerate(makers, start=frontier.size):
+        body = encode(make(index))
+        bodies.append(body)
+        appended.append(Appended(index, leaf_hash(body)))
+    frontier = store_leaves(connection, frontier, bodies)
+    number = keyring.signing_number if signing is None else signing
+    head = sign(frontier.size, frontier.root(), at, number, keyring.signer(number))
+    store_head(connection, frontier, head)
+    return tuple(appended)
+
+
+def store_leaves(connection: Connection, frontier: Frontier, bodies: Sequence[bytes]) -> Frontier:
+    """Store leaves after those of a frontier and return the frontier after them; a head is due next."""
+    rows = []
+    for body in bodies:
+        digest, kind = leaf_hash(body), _KIND.decode(body).kind
         rows.append({"log_index": frontier.size, "kind": kind, "body": body, "leaf_hash": digest})
-        appended.append(Appended(frontier.size, digest))
         frontier = frontier.append(digest)
     connection.execute(leaves.insert(), rows)
-    head = sign(frontier.size, frontier.root(), at, keyring.signing_number, keyring.signer())
+    return frontier
+
+
+def store_head(connection: Connection, frontier: Frontier, head: TreeHead) -> None:
+    """Store a signed head with the frontier it was signed over."""
     connection.execute(
         heads.insert().values(
             size=head.size,
@@ -52,14 +93,29 @@ def append(
             signature=head.signature,
         )
     )
-    return tuple(appended)
 
 
 def current_head(connection: Connection) -> TreeHead | None:
     """Return the newest signed head, or None before the first leaf."""
     row = connection.execute(select(heads).order_by(heads.c.size.desc()).limit(1)).one_or_none()
+    return None if row is None else _head(row)
+
+
+def head_at(connection: Connection, size: int) -> TreeHead:
+    """Return the head that was signed at a size; raises IntegrityError where none was."""
+    row = connection.execute(select(heads).where(heads.c.size == size)).one_or_none()
     if row is None:
-        return None
+        raise IntegrityError(f"release log: expected a head of {size} leaves, got none")
+    return _head(row)
+
+
+def heads_after(connection: Connection, size: int) -> list[TreeHead]:
+    """Return the heads of all sizes above one, in order."""
+    wanted = select(heads).where(heads.c.size > size).order_by(heads.c.size)
+    return [_head(row) for row in connection.execute(wanted)]
+
+
+def _head(row: Row[Any]) -> TreeHead:
     return TreeHead(size=row.size, root=row.root, at=row.at, key=row.signing_key, signature=row.signature)
 
 
@@ -76,7 +132,8 @@ def leaf_hashes(connection: Connection, size: int) -> list[bytes]:
     return list(connection.execute(wanted).scalars())
 
 
-def _frontier(connection: Connection) -> Frontier:
+def frontier_of(connection: Connection) -> Frontier:
+    """Return what appending to the log needs; raises IntegrityError where it does not fit the log's size."""
     wanted = select(heads.c.size, heads.c.frontier).order_by(heads.c.size.desc()).limit(1)
     row = connection.execute(wanted).one_or_none()
     if row is None:

@@ -11,6 +11,7 @@ import msgspec
 from tiers.canonical import canonical_bytes
 
 __all__ = [
+    "BookLeaf",
     "CreditLeaf",
     "DatasetLeaf",
     "DrawLeaf",
@@ -143,7 +144,18 @@ class CreditLeaf(_Leaf, frozen=True, kw_only=True, tag="credit-note"):
     reason: Text
 
 
-Leaf: TypeAlias = EpochLeaf | DatasetLeaf | SnapshotLeaf | PlanLeaf | DrawLeaf | SaleLeaf | WithdrawalLeaf | CreditLeaf
+class BookLeaf(_Leaf, frozen=True, kw_only=True, tag="price-book"):
+    """A new version of a chain's book: prices by law, most accurate first."""
+
+    chain: Hex
+    book_version: Natural
+    currency: Text
+    prices_minor: dict[Hex, Natural]
+
+
+Leaf: TypeAlias = (
+    EpochLeaf | DatasetLeaf | SnapshotLeaf | PlanLeaf | DrawLeaf | SaleLeaf | WithdrawalLeaf | CreditLeaf | BookLeaf
+)
 
 _DECODER = msgspec.json.Decoder(Leaf)
 

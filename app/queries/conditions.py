@@ -11,7 +11,7 @@ from app.queries.literals import canonical_text, neighbour, ordered, sort_key
 from app.queries.model import And, Between, Comparison, In, IsNull, Not, Or, Where
 from app.queries.schema import Column, ColumnType, DatasetSchema
 
-__all__ = ["Atom", "ColumnRef", "Condition", "Junction", "condition_document", "normal_form"]
+__all__ = ["Atom", "ColumnRef", "Condition", "Junction", "condition_document", "conjunction", "normal_form"]
 
 Operator: TypeAlias = Literal["in", "not in", "<", "<=", ">", ">=", "is null", "is not null"]
 _NEGATED: dict[Operator, Operator] = {
@@ -66,6 +66,11 @@ def normal_form(where: Where, schema: DatasetSchema) -> Condition:
     Raises:     InvalidQueryError: an undeclared column, a literal of another type, or an order where there is none.
     """
     return _when_true(where, schema)
+
+
+def conjunction(*conditions: Condition) -> Condition:
+    """Return the canonical condition that holds where all of one or more canonical conditions do."""
+    return _junction("and", conditions)
 
 
 def condition_document(condition: Condition) -> dict[str, Any]:

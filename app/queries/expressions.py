@@ -20,6 +20,7 @@ __all__ = [
     "row_steps",
     "sha256_of",
     "value_of",
+    "where_known",
     "within",
 ]
 
@@ -49,10 +50,16 @@ def literal(column: ColumnRef, text: str) -> exp.Expression:
 def value_of(column: ColumnRef) -> exp.Expression:
     """Return the column of the source row; a real one is null where it is NaN or infinite, in every engine."""
     bare = exp.column(column.id, table="source", quoted=True)
-    if column.type != "real":
-        return bare
-    finite = exp.Between(this=bare.copy(), low=_real(f"-{_LARGEST_REAL}"), high=_real(_LARGEST_REAL))
-    return exp.Case(ifs=[exp.If(this=finite, true=bare)])
+    return bare if column.type != "real" else where_known(column, bare)
+
+
+def where_known(column: ColumnRef, outcome: exp.Expression) -> exp.Expression:
+    """Return `outcome` where the column of the source row has a value, null where it has none, NaN or an infinity."""
+    bare = exp.column(column.id, table="source", quoted=True)
+    known = is_known(bare)
+    if column.type == "real":
+        known = exp.Between(this=bare, low=_real(f"-{_LARGEST_REAL}"), high=_real(_LARGEST_REAL))
+    return exp.Case(ifs=[exp.If(this=known, true=outcome)])
 
 
 def condition_expression(condition: Condition) -> exp.Expression:
@@ -87,10 +94,12 @@ def row_steps(measure: SumSteps) -> exp.Expression:
 
     Written out, because engines round and cast differently. Reals are cut to ±2⁶² steps, then scaled, which is exact
     (γ is a power of two; a value so small that it loses digits rounds to the same step). Whole numbers never leave 64
-    bits: cut first where steps are finer than 1, divided with the floor taken by the remainder where coarser.
+    bits: cut first where steps are finer than 1, divided with the floor taken by the remainder where coarser. A centre,
+    below 2⁶², is taken off last.
     """
     value, exponent = value_of(measure.column), measure.grain_exponent
-    return _real_steps(value, exponent) if measure.column.type == "real" else _integer_steps(value, exponent)
+    steps = _real_steps(value, exponent) if measure.column.type == "real" else _integer_steps(value, exponent)
+    return exp.Sub(this=exp.paren(steps), expression=_big(measure.centre)) if measure.centre else steps
 
 
 def canonical_field(column: ColumnRef, value: exp.Expression) -> exp.Expression:
@@ -124,6 +133,9 @@ def _atom(atom: Atom) -> exp.Expression:
 def _real_steps(value: exp.Expression, exponent: int) -> exp.Expression:
     limit = repr(math.ldexp(1.0, exponent) * STEPS_LIMIT)
     cut = within(value, _real(f"-{limit}"), _real(limit))
+    if exponent > 0:  # |x| ≤ ½ is 0 steps of 2 or more, and PostgreSQL refuses products that underflow
+        tiny = exp.Between(this=cut, low=_real("-0.5"), high=_real("0.5"))
+        cut = exp.Case(ifs=[exp.If(this=tiny, true=_real("0"))], default=cut.copy())
     steps = cut if exponent == 0 else _times(cut, _real(repr(math.ldexp(1.0, -exponent))))
     floor = exp.Floor(this=steps)
     upper_half = exp.GTE(this=exp.Sub(this=steps.copy(), expression=floor.copy()), expression=_real("0.5"))

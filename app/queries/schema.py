@@ -7,11 +7,21 @@ from msgspec import Meta
 
 from app.errors import InvalidQueryError
 
-__all__ = ["COLUMNS_LIMIT", "GROUPS_LIMIT", "ROWS_LIMIT", "Column", "ColumnType", "DatasetSchema", "Name"]
+__all__ = [
+    "COLUMNS_LIMIT",
+    "GROUPS_LIMIT",
+    "ORDERING_LIMIT",
+    "ROWS_LIMIT",
+    "Column",
+    "ColumnType",
+    "DatasetSchema",
+    "Name",
+]
 
 COLUMNS_LIMIT = 1_000
 ROWS_LIMIT = 10**9
 GROUPS_LIMIT = 10_000
+ORDERING_LIMIT = 32
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 ColumnType: TypeAlias = Literal["integer", "real", "text", "boolean", "date", "timestamp"]
@@ -67,7 +77,7 @@ class DatasetSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_rows_per_unit: Annotated[int, Meta(ge=1, le=ROWS_LIMIT)]
     max_groups_per_unit: Annotated[int, Meta(ge=1, le=GROUPS_LIMIT)]
     unit: Name | None = None
-    ordering: Annotated[tuple[Name, ...], Meta(max_length=32)] = ()
+    ordering: Annotated[tuple[Name, ...], Meta(max_length=ORDERING_LIMIT)] = ()
     description: Annotated[str, Meta(max_length=4_000)] = ""
 
     def __post_init__(self) -> None:
@@ -80,11 +90,16 @@ class DatasetSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 raise InvalidQueryError(f"columns: expected a {role} of its own for each column, got one twice")
         if self.unit is not None and self.column(self.unit).type not in _UNIT_TYPES:
             raise InvalidQueryError(f"unit: expected an integer or text column, got {self.column(self.unit).type}")
-        if len(set(self.ordering)) < len(self.ordering):
+        self.ordered_by(self.ordering)
+
+    def ordered_by(self, names: tuple[str, ...]) -> tuple[Column, ...]:
+        """Return the columns that may order a unit's rows; raises InvalidQueryError for a real one or one twice."""
+        if len(set(names)) < len(names):
             raise InvalidQueryError("ordering: expected each column once, got one twice")
-        for name in self.ordering:
-            if self.column(name).type == "real":
-                raise InvalidQueryError("ordering: expected columns that are not real, got a real one")
+        columns = tuple(self.column(name) for name in names)
+        if any(column.type == "real" for column in columns):
+            raise InvalidQueryError("ordering: expected columns that are not real, got a real one")
+        return columns
 
     def column(self, name: str) -> Column:
         """Return the column that queries call `name`; raises InvalidQueryError for an undeclared one."""

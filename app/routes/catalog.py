@@ -11,9 +11,9 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.datasets import DatasetRow, NewDataset, dataset_of, prepare_snapshot
+from app.catalog.datasets import DatasetRow, Limits, NewDataset, dataset_of, prepare_snapshot
 from app.catalog.datasets import register as store_dataset
-from app.catalog.products import NewProduct, plan_product
+from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product
 from app.catalog.products import publish as store_product
 from app.catalog.products import withdraw as withdraw_product
 from app.catalog.views import dataset_view, product_view
@@ -27,12 +27,21 @@ from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
 from pricing.limit import limit_of
 from pricing.scarcity import ReserveCurve
-from tiers.budget import NANO, parse_decimal
+from tiers.budget import NANO, Ladder, decimal_text, parse_decimal
 
-__all__ = ["dataset", "owned_dataset", "product", "publish", "register", "withdraw"]
+__all__ = [
+    "ARBITRAGE_SECONDS",
+    "dataset",
+    "owned_dataset",
+    "product",
+    "publish",
+    "register",
+    "visible_product",
+    "withdraw",
+]
 
 _BUDGET_CEILING = 1_000
-_ARBITRAGE_SECONDS = 5.0
+ARBITRAGE_SECONDS = 5.0
 
 
 @post(
@@ -52,9 +61,7 @@ async def register(
     request: Request[Caller, Any, Any], data: JSONBody[DatasetRequest], market: NamedDependency[Market]
 ) -> DatasetView:
     """Register a file of the data folder as a dataset: an immutable snapshot, a salt and a budget of its own."""
-    budget = parse_decimal("budget", data.budget) * NANO
-    if budget.denominator != 1 or not 0 < budget <= _BUDGET_CEILING * NANO:
-        raise InvalidRequestError(f"budget: expected 0 < ε ≤ {_BUDGET_CEILING} in steps of 10⁻⁹, got another")
+    budget = _nano("budget", data.budget)
     schema = DatasetSchema(
         columns=data.columns,
         salt=secrets.token_hex(32),
@@ -67,9 +74,11 @@ async def register(
     reserve = None
     if data.reserve is not None:
         reserve = (data.reserve.low_minor, data.reserve.high_minor)
-        ReserveCurve(*reserve, int(budget))  # refuses a range that is none
+        ReserveCurve(*reserve, budget)  # refuses a range that is none
     owners = data.owners or {}
-    new = NewDataset(data.name, data.title, data.description, data.notice, int(budget), schema, owners, reserve)
+    new = NewDataset(
+        data.name, data.title, data.description, data.notice, budget, schema, owners, reserve, _limits(data)
+    )
     snapshot = await asyncio.to_thread(
         prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text
     )
@@ -121,6 +130,7 @@ async def publish(
         query=data.query,
         epsilons=tuple(tier.epsilon for tier in data.tiers),
         prices_minor=tuple(tier.price_minor for tier in data.tiers),
+        state=data.state,
     )
     at = time_text(market.clock())
     owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, data.dataset))
@@ -130,16 +140,18 @@ async def publish(
         current = owned_dataset(connection, request.user, data.dataset)
         if current.snapshot != owned.snapshot:
             raise InvalidRequestError("dataset: expected the snapshot that was planned on, got a newer one")
-        limit = limit_of(_ARBITRAGE_SECONDS, time.monotonic)
+        limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
         return product_view(connection, store_product(connection, market.keyring, current, planned, at, limit))
 
     return await market.database.write(work)
 
 
 @get("/v1/products/{product:str}", opt={"roles": EVERYBODY})
-async def product(product: FromPath[str], market: NamedDependency[Market]) -> ProductView:
-    """Return one product's listing."""
-    return await market.database.read(lambda connection: product_view(connection, product))
+async def product(
+    request: Request[Caller, Any, Any], product: FromPath[str], market: NamedDependency[Market]
+) -> ProductView:
+    """Return one product's listing: drafts to their owner alone, analysts' questions to analysts and the owner."""
+    return await market.database.read(lambda connection: visible_product(connection, request.user, product))
 
 
 @post(
@@ -160,6 +172,28 @@ async def withdraw(
         return product_view(connection, product)
 
     return await market.database.write(work)
+
+
+def _limits(data: DatasetRequest) -> Limits:
+    quota = None if data.quota is None else _nano("quota", data.quota)
+    window = None if data.window is None else _nano("window", data.window.budget)
+    ladder = Ladder.parse(data.adhoc) if data.adhoc else ()
+    return Limits(quota, data.window.days if data.window else None, window, tuple(map(decimal_text, ladder)))
+
+
+def _nano(name: str, text: str) -> int:
+    amount = parse_decimal(name, text) * NANO
+    if amount.denominator != 1 or not 0 < amount <= _BUDGET_CEILING * NANO:
+        raise InvalidRequestError(f"{name}: expected 0 < ε ≤ {_BUDGET_CEILING} in steps of 10⁻⁹, got another")
+    return int(amount)
+
+
+def visible_product(connection: Connection, caller: Caller, product: str) -> ProductView:
+    """Return a product's listing to somebody who may see it; raises NotFoundError."""
+    view = product_view(connection, product)
+    if view.state == DRAFT or (view.state == INTERNAL and caller.role is not Role.ANALYST):
+        owned_dataset(connection, caller, view.dataset)
+    return view
 
 
 def owned_dataset(connection: Connection, caller: Caller, dataset: str) -> DatasetRow:

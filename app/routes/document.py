@@ -17,10 +17,12 @@ from app.errors import (
     AccountSuspendedError,
     AppError,
     ForbiddenError,
+    ForkedLogError,
     IntegrityError,
     InvalidQueryError,
     InvalidRequestError,
     NotFoundError,
+    StoreBehindError,
     StoreUnavailableError,
     TooManyRequestsError,
     UnauthorizedError,
@@ -39,6 +41,7 @@ _PATHS = {"chain": _HEX, "law": _HEX} | {
     name: f"^{prefix}_[0-9a-f]{{24}}$"
     for name, prefix in (
         ("account", "acc"),
+        ("dashboard", "dash"),
         ("dataset", "data"),
         ("job", "job"),
         ("key", "key"),
@@ -186,9 +189,9 @@ def _refusals(method: str, path: str, handler: BaseRouteHandler) -> Mapping[int,
         refused += [TooManyRequestsError, StoreUnavailableError, IntegrityError]
     if "{" in path:
         refused.append(NotFoundError)
-    if method == "POST":
+    if method != "GET":
         kinds[413].add("too-large")
-        refused.append(InvalidQueryError)
+        refused += [InvalidQueryError, StoreBehindError, ForkedLogError]
     for error in refused:
         kinds[error.status].add(error.kind)
     if NotFoundError in refused:

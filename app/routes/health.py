@@ -26,4 +26,7 @@ async def ready(market: NamedDependency[Market]) -> Response[dict[str, Any]]:
         await market.database.read(lambda connection: connection.execute(text("SELECT 1")).scalar_one())
     except AppError:
         return Response({"status": "not ready", "store": "down", "cache": cache}, status_code=503)
+    standing = await market.standing()
+    if standing != "current":
+        return Response({"status": "not ready", "store": standing, "cache": cache}, status_code=503)
     return Response({"status": "ready", "store": "up", "cache": cache})

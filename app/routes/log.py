@@ -25,8 +25,8 @@ __all__ = ["consistency", "export", "head", "inclusion", "leaves", "public_keys"
 
 @get("/v1/keys", opt={"public": True})
 async def public_keys(market: NamedDependency[Market]) -> dict[str, Any]:
-    """Return the market's public signing key: compare it with one got elsewhere."""
-    return {"signing": {str(market.keyring.signing_number): market.keyring.public_hex()}}
+    """Return the market's public signing keys by number: compare one with what you got elsewhere."""
+    return {"signing": {str(number): key for number, key in market.keyring.public_keys().items()}}
 
 
 @get("/v1/log/head", opt={"roles": EVERYBODY, "refuses": (NotFoundError,)})

@@ -10,24 +10,44 @@ from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from app.errors import StoreUnavailableError
+from app.errors import InvalidRequestError, StoreUnavailableError
+from app.store.recording import Recorder, note_changes
+from app.store.redo import RedoRecord
 
-__all__ = ["Database", "migrate", "open_engine"]
+__all__ = ["Database", "migrate", "open_engine", "upgrade", "write_once"]
 
 T = TypeVar("T")
+Work = Callable[[Connection], T]
 _READERS = 4
+_ATTEMPTS = 5
+_LOST_RACES = {"40001", "40P01", "23505"}  # serialization failure, deadlock, unique violation
+_MIGRATING = 0x7469657273
 
 
 def open_engine(url: str) -> Engine:
-    """Return an engine whose transactions on SQLite are durable (WAL, FULL) and take the write lock first."""
-    engine = create_engine(url, poolclass=QueuePool, pool_size=_READERS + 1, max_overflow=2)
-    if engine.dialect.name == "sqlite":
+    """Return an engine whose writing transactions take their turn before they read, and are durable.
+
+    SQLite: WAL, synchronous=FULL, BEGIN IMMEDIATE. PostgreSQL: SERIALIZABLE behind a lock that other writers wait for
+    and readers do not; whatever writes beside that lock meets the serialization checks.
+    """
+    kind = make_url(url).get_backend_name()
+    if kind not in ("sqlite", "postgresql"):
+        raise InvalidRequestError("TIERMARKET_DATABASE_URL: expected sqlite or postgresql+psycopg, got another")
+    ping = kind == "postgresql"
+    engine = create_engine(url, poolclass=QueuePool, pool_size=_READERS + 1, max_overflow=2, pool_pre_ping=ping)
+    if kind == "sqlite":
+        if engine.url.database and not Path(engine.url.database).exists():
+            Path(engine.url.database).touch(mode=0o600)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+    else:
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        event.listen(engine, "begin", _begin_postgres)
+    note_changes(engine)
     return engine
 
 
@@ -42,57 +62,101 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
+def _begin_postgres(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("migrating", False):
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+    elif options.get("writing", False):  # LOCK reads nothing, so the snapshot is taken after it is had
+        connection.exec_driver_sql("LOCK TABLE redo_position IN EXCLUSIVE MODE")
+
+
+def _writing(engine: Engine) -> Engine:
+    if engine.dialect.name == "postgresql":
+        return engine.execution_options(writing=True, isolation_level="SERIALIZABLE")
+    return engine.execution_options(writing=True)
+
+
 def migrate(engine: Engine) -> None:
     """Bring the schema to the newest revision; the same path from empty and from any earlier release."""
+    upgrade(engine, "head")
+
+
+def upgrade(engine: Engine, revision: str) -> None:
+    """Bring the schema to a revision."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    with engine.execution_options(writing=True).begin() as connection:
+    level = {"isolation_level": "READ COMMITTED"} if engine.dialect.name == "postgresql" else {}
+    with engine.execution_options(writing=True, migrating=True, **level).begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
+
+
+def write_once(engine: Engine, recorder: Recorder | None, work: Work[T]) -> T:
+    """Run `work` in a transaction here, recorded, and return its result once it is durable."""
+    result, record = _transact(_writing(engine), recorder, work)
+    if recorder is not None:
+        recorder.acknowledge(record)
+    return result
 
 
 class Database:
     """The system of record as handlers see it: `write` runs one transaction at a time, `read` beside it.
 
     A write is one function of a connection; it commits when the function returns and leaves nothing when it raises.
+    Where another process was faster in a way that the store refuses, the function runs again from the start.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._writing = engine.execution_options(writing=True)
-        self._reading = engine
+    def __init__(self, engine: Engine, recorder: Recorder | None = None) -> None:
+        self.recorder = recorder
+        self._writing, self._reading = _writing(engine), engine
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="reader")
-        self._queue: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write_all, name="writer", daemon=True)
-        self._writer.start()
+        self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._committed: queue.SimpleQueue[tuple[RedoRecord | None, Any, Future[Any]] | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._write_all, name="writer", daemon=True),
+            threading.Thread(target=self._acknowledge_all, name="acknowledger", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
+    async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction of the writer thread and return its result once it is durable."""
         return await asyncio.wrap_future(self.submit(work))
 
-    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+    def submit(self, work: Work[T]) -> Future[T]:
         """Queue `work` for the writer thread."""
         done: Future[T] = Future()
         self._queue.put((work, done))
         return done
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent read of the store, in a reader thread."""
         return await asyncio.wrap_future(self._readers.submit(self.read_now, work))
 
-    def read_now(self, work: Callable[[Connection], T]) -> T:
+    def read_now(self, work: Work[T]) -> T:
         """Run `work` on a consistent read of the store, here."""
         try:
             with self._reading.connect() as connection, connection.begin():
                 return work(connection)
+        except DataError:
+            raise _unstorable() from None
         except SQLAlchemyError as error:
             raise StoreUnavailableError("store: expected an answer, got none") from error
+
+    @property
+    def standing(self) -> str:
+        """Return how the store stood when it was last compared with what is known of it: current, behind or forked."""
+        return "unrecorded" if self.recorder is None else self.recorder.standing
 
     def close(self) -> None:
         """Finish queued writes and let the threads go."""
         self._queue.put(None)
-        self._writer.join(timeout=30)
+        for thread in self._threads:
+            thread.join(timeout=30)
         self._readers.shutdown()
         self._reading.dispose()
+        if self.recorder is not None:
+            self.recorder.close()
 
     def _write_all(self) -> None:
         while (item := self._queue.get()) is not None:
@@ -100,15 +164,83 @@ class Database:
             if not done.set_running_or_notify_cancel():
                 continue
             try:
-                with self._writing.begin() as connection:
-                    result = work(connection)
-            except IntegrityError as error:
-                done.set_exception(error)
-            except SQLAlchemyError as error:
-                failure = StoreUnavailableError("store: expected a durable commit, got none")
-                failure.__cause__ = error
-                done.set_exception(failure)
+                result, record = _transact(self._writing, self.recorder, work)
             except BaseException as error:
                 done.set_exception(error)
             else:
+                self._committed.put((record, result, done))
+        self._committed.put(None)
+
+    def _acknowledge_all(self) -> None:
+        """Wait for the disk beside the writer, once for all transactions that have committed meanwhile."""
+        ended = False
+        while not ended:
+            batch = [self._committed.get()]
+            while not self._committed.empty():
+                batch.append(self._committed.get())
+            ended = batch[-1] is None
+            self._acknowledge([item for item in batch if item is not None])
+
+    def _acknowledge(self, batch: list[tuple[RedoRecord | None, Any, Future[Any]]]) -> None:
+        records = [record for record, _, _ in batch if record is not None]
+        newest = records[-1] if records else None
+        failure: Exception | None = None
+        try:
+            if self.recorder is not None:
+                self.recorder.acknowledge(newest)
+        except OSError:
+            failure = StoreUnavailableError("redo file: expected a durable record, got none")
+        for record, result, done in batch:
+            if failure is not None and record is not None:
+                done.set_exception(failure)
+            else:
                 done.set_result(result)
+        if self.recorder is not None:
+            self.recorder.show([record for record in records if record.heads][-1:])
+
+
+def _transact(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[T, RedoRecord | None]:
+    """Run work in a transaction, again from the start while others win races against it, a few times at most."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _attempt(engine, recorder, work)
+        except DBAPIError as error:
+            lost = getattr(error.orig, "sqlstate", None) in _LOST_RACES
+            if lost and attempt < _ATTEMPTS:
+                continue
+            if isinstance(error, IntegrityError):
+                raise
+            if isinstance(error, DataError):
+                raise _unstorable() from None
+            raise StoreUnavailableError("store: expected a durable commit, got none") from error
+        except SQLAlchemyError as error:
+            raise StoreUnavailableError("store: expected a durable commit, got none") from error
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _attempt(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[T, RedoRecord | None]:
+    if recorder is None:
+        with engine.begin() as connection:
+            return work(connection), None
+    record: RedoRecord | None = None
+    with engine.connect() as connection:
+        transaction = connection.begin()
+        try:
+            position = recorder.begin(connection)
+            result = work(connection)
+            record = recorder.finish(connection, position)
+        except BaseException:
+            recorder.drop(connection)
+            transaction.rollback()
+            raise
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            if record is not None and not error.connection_invalidated:
+                recorder.refused(record)
+            raise
+    return result, record
+
+
+def _unstorable() -> InvalidRequestError:
+    return InvalidRequestError("request: expected values that the store can hold, got others")

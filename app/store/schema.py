@@ -23,6 +23,7 @@ __all__ = [
     "chains",
     "contracts",
     "credit_notes",
+    "dashboards",
     "datasets",
     "draws",
     "entitlements",
@@ -36,6 +37,7 @@ __all__ = [
     "postings",
     "products",
     "quotes",
+    "redo_position",
     "snapshots",
 ]
 
@@ -106,6 +108,10 @@ datasets = Table(
     Column("contract_version", Integer, nullable=False),
     Column("reserve_low_minor", BigInteger),
     Column("reserve_high_minor", BigInteger),
+    Column("quota_nano", BigInteger),
+    Column("window_days", Integer),
+    Column("window_nano", BigInteger),
+    Column("adhoc_json", Text),
     Column("created_at", String(32), nullable=False),
     CheckConstraint("spent_nano >= 0 AND spent_nano <= budget_nano", name="within_budget"),
 )
@@ -125,10 +131,13 @@ snapshots = Table(
     metadata,
     Column("id", String(40), primary_key=True),
     Column("dataset_id", ForeignKey("datasets.id"), nullable=False),
+    Column("number", Integer, nullable=False),
     Column("content", String(64), nullable=False, unique=True),
     Column("seal", String(64), nullable=False),
+    Column("units", String(64), index=True),
     Column("file", String(120), nullable=False),
     Column("created_at", String(32), nullable=False),
+    UniqueConstraint("dataset_id", "number"),
 )
 
 chains = Table(
@@ -187,6 +196,7 @@ products = Table(
     Column("licence", Text, nullable=False),
     Column("derivation_json", Text, nullable=False),
     Column("order_json", Text, nullable=False),
+    Column("request_json", Text, nullable=False),
     Column("state", String(16), nullable=False),
     Column("arbitrage", String(16), nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
@@ -289,6 +299,16 @@ accruals = Table(
     UniqueConstraint("reference", "account_id"),
 )
 
+dashboards = Table(
+    "dashboards",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("tiles_json", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
 jobs = Table(
     "jobs",
     metadata,
@@ -320,6 +340,17 @@ heads = Table(
     Column("at", String(32), nullable=False),
     Column("signing_key", Integer, nullable=False),
     Column("signature", String(128), nullable=False),
+)
+
+redo_position = Table(
+    "redo_position",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("written", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("log_size", BigInteger, nullable=False),
+    Column("ring", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
 )
 
 Index("ix_orders_account_chain", orders.c.account_id, orders.c.chain_id)

@@ -232,6 +232,53 @@ def test_a_file_outside_the_data_folder_is_refused(shop: Any, file: str) -> None
     assert len(list(shop.market.settings.snapshots.iterdir())) == 1
 
 
+@pytest.mark.parametrize("kind", ["damaged.csv.gz", "damaged.zip", "encrypted.zip", "bomb.zip"])
+def test_an_archive_that_is_not_whole_or_too_large_is_refused(
+    shop: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gzip
+    import zipfile
+
+    import msgspec
+
+    from app.engines import ingest
+    from tests.conftest import rows
+
+    path = shop.market.settings.data / kind
+    if kind.endswith(".gz"):
+        path.write_bytes(gzip.compress(rows().encode())[:-20] + b"x" * 20)
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("rows.csv", rows())
+        raw = bytearray(path.read_bytes())
+        if kind == "damaged.zip":
+            raw[60:90] = b"\xff" * 30
+        if kind == "encrypted.zip":
+            raw[6] |= 1
+            raw[raw.rindex(b"PK\x01\x02") + 8] |= 1
+        path.write_bytes(bytes(raw))
+    if kind == "bomb.zip":
+        monkeypatch.setattr(ingest, "UNPACKED_LIMIT", 1_000)
+    problem = refused(shop, "/v1/datasets", msgspec.json.encode(dataset_body(file=kind)).decode(), shop.owner().headers)
+    assert "file: expected" in problem["detail"]
+    assert len(list(shop.market.settings.snapshots.iterdir())) == 1
+
+
+def test_a_book_that_falls_is_told_by_epsilon_and_price(shop: Any) -> None:
+    import msgspec
+
+    body = shop.product_body(shop.dataset_id, PEOPLE, tiers=tiers(("1", 100), ("0.5", 200)))
+    problem = refused(shop, "/v1/products", msgspec.json.encode(body).decode(), shop.owner().headers)
+    assert problem["detail"] == "prices: expected none that falls with accuracy, got 200 at ε 0.5 above 100 at ε 1"
+
+
+def test_the_hardest_plan_that_may_be_asked_for_is_made_at_once(shop: Any) -> None:
+    """Δ₁ = 2⁶², ε = 10⁻⁶: a billion steps of search once; the bar must be the least one, and found by bisection."""
+    measure = {"type": "sum", "column": "score", "lower": "-1", "upper": "1", "grain_exponent": -62}
+    product = shop.product(shop.dataset_id, {"measure": measure}, tiers=tiers(("50", 9), ("0.000001", 1)))
+    assert int(product["tiers"][1]["half_width"]) > 10**25
+
+
 def test_a_file_that_does_not_parse_is_refused_without_saying_what_is_in_it(shop: Any) -> None:
     import msgspec
 

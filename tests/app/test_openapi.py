@@ -18,7 +18,12 @@ from tests.conftest import HISTOGRAM, Fair, open_fair
 
 ROLES = ("owner", "buyer", "analyst", "auditor", "operator", "nobody")
 HELD = ("status_code_conformance", "content_type_conformance", "response_schema_conformance", "not_a_server_error")
-SLOW = {"/v1/datasets": ("POST", 3), "/v1/price-audits": ("POST", 1), "/v1/audit/export": ("GET", 2)}
+SLOW = {
+    "/v1/datasets": ("POST", 3),
+    "/v1/price-audits": ("POST", 1),
+    "/v1/audit/export": ("GET", 2),
+    "/v1/questions": ("POST", 3),
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +46,9 @@ def world(shop: Fair) -> dict[str, Any]:
     victim = shop.person()
     headers = shop.operator.headers
     (key,) = shop.client.get(f"/v1/accounts/{victim.account}/keys", headers=headers).json()
+    tiles = [{"product": product["product"], "epsilon": "0.5", "title": "t"}]
+    made = shop.client.post("/v1/dashboards", json={"name": "n", "tiles": tiles}, headers=analyst.headers)
+    kept = made.json()["dashboard"]
     job = shop.client.post("/v1/price-audits", headers=headers).json()["job"]
     return {
         "keys": {
@@ -57,6 +65,7 @@ def world(shop: Fair) -> dict[str, Any]:
             "product": [product["product"]],
             "order": [sold["receipt"]["order"], asked["receipt"]["order"]],
             "job": [job],
+            "dashboard": [kept],
             "key": [key["key"]],
             "chain": [sold["answer"]["chain"]],
             "law": [sold["answer"]["law"], asked["answer"]["law"]],

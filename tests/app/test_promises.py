@@ -250,6 +250,12 @@ def test_a_forged_or_swapped_redis_value_is_refused_and_refilled(cached_fair: Fa
         client.set(names[1], bad)
         assert cached_fair.answer(buyer, low).json() == low["answer"]
         assert client.get(names[1]) == kept[1]
+    client.delete(names[1])
+    client.lpush(names[1], "a list where a string belongs")
+    client.set(names[0], forged)
+    for sold, name, value in ((low, names[1], kept[1]), (high, names[0], kept[0])):
+        assert cached_fair.answer(buyer, sold).json() == sold["answer"]
+        assert client.get(name) == value, "one bad value switches the cache off for nobody"
 
 
 def test_entitlement_is_checked_on_cache_hits(cached_fair: Fair) -> None:
@@ -323,6 +329,20 @@ def test_an_answer_that_was_not_bought_is_not_given_even_where_it_exists(fair: F
     for tier in product["tiers"]:
         path = f"/v1/answers/{product['chain']}/{tier['law']}"
         assert fair.client.get(path, headers=buyer.headers).status_code == (200 if tier["epsilon"] == "0.5" else 403)
+
+
+def test_an_entitlement_that_was_written_past_the_desk_opens_nothing(fair: Fair) -> None:
+    from app.store.schema import entitlements
+
+    product = fair.product(fair.dataset())
+    buyer = fair.person()
+    sold = fair.buy(buyer, product, "0.5")
+    top = product["tiers"][0]["law"]
+    row = {"account_id": buyer.account, "chain_id": product["chain"], "law": top, "rank": 1}
+    forged = entitlements.insert().values(**row, order_id=sold["receipt"]["order"])
+    fair.market.database.submit(lambda connection: connection.execute(forged)).result()
+    path = f"/v1/answers/{product['chain']}/{top}"
+    assert fair.client.get(path, headers=buyer.headers).status_code == 403
 
 
 # --- a damaged store -----------------------------------------------------------------------------------------------

@@ -228,6 +228,43 @@ def test_other_laws_or_prices_on_a_published_question_are_a_typed_refusal(
     assert fair.stored() == before
 
 
+def test_a_refusal_names_only_tiers_that_the_caller_could_buy(fair: Fair) -> None:
+    dataset = fair.dataset(budget="1")
+    fair.product(dataset, tiers=tiers(("5", 900), ("0.5", 300), ("0.1", 100)))
+    narrow = fair.product(dataset, tiers=tiers(("5", 900), ("0.1", 100)))
+    buyer = fair.person()
+    refused = fair.order(buyer, fair.quote(buyer, narrow, "5")).json()
+    assert [tier["epsilon"] for tier in refused["fits"]] == ["0.1"]
+
+
+def test_currencies_that_do_not_meet_are_refused_before_a_quote(fair: Fair) -> None:
+    dataset = fair.dataset()
+    body = fair.product_body(dataset, currency="USD")
+    assert fair.client.post("/v1/products", json=body, headers=fair.owner().headers).status_code == 400
+    product = fair.product(dataset)
+    made = {"role": "buyer", "name": "yen", "currency": "JPY"}
+    foreign = fair.client.post("/v1/accounts", json=made, headers=fair.operator.headers).json()
+    asked = {"product": product["product"], "epsilon": "1"}
+    headers = {"Authorization": f"Bearer {foreign['api_key']}"}
+    assert fair.client.post("/v1/quotes", json=asked, headers=headers).status_code == 400
+
+
+def test_fewer_columns_or_other_names_do_not_make_another_budget(fair: Fair) -> None:
+    from tests.conftest import COLUMNS, rows
+
+    fair.dataset()
+    (fair.market.settings.data / "same.csv").write_text(rows())
+    fewer = COLUMNS[:3]
+    renamed = [column | ({"id": "sum", "source": "amount"} if column["name"] == "amount" else {}) for column in COLUMNS]
+    before = fair.stored()
+    for number, columns in enumerate((fewer, renamed)):
+        body = {"name": f"same-{number}", "title": "Same", "file": "same.csv", "columns": columns, "unit": "person"}
+        body |= {"max_rows_per_unit": 10, "max_groups_per_unit": 3, "budget": "9"}
+        refused = fair.client.post("/v1/datasets", json=body, headers=fair.owner().headers)
+        assert refused.status_code == 409, refused.text
+    assert fair.stored() == before
+
+
 def test_the_same_data_or_name_keep_their_lineage(fair: Fair) -> None:
     fair.dataset()
     shuffled = rows_shuffled()

@@ -22,6 +22,7 @@ SECTIONS = {
     "Anybody": set(),
     "Everybody with a key": {"owner", "buyer", "analyst", "auditor", "operator"},
     "Buyers and analysts": {"buyer", "analyst"},
+    "Analysts": {"analyst"},
     "Owners": {"owner"},
     "Auditors": {"auditor"},
     "Operators": {"operator"},

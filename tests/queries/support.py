@@ -6,10 +6,30 @@ from datetime import date, datetime
 import duckdb
 from hypothesis import strategies as st
 
-from app.queries.canonical import CanonicalQuery, canonicalise
+from app.engines.rendering import for_duckdb
+from app.queries.canonical import CanonicalQuery, canonicalise, permutation
 from app.queries.compile import ROWS_TABLE, compile_query
+from app.queries.component import components
 from app.queries.expressions import SQL_TYPES
-from app.queries.model import And, Between, Comparison, Count, GroupByKeys, In, IsNull, Not, Or, Query, Sum
+from app.queries.model import (
+    And,
+    Between,
+    Comparison,
+    Count,
+    GroupByBins,
+    GroupByKeys,
+    GroupByRanges,
+    In,
+    IsNull,
+    Mean,
+    Not,
+    Or,
+    Quantile,
+    Query,
+    Range,
+    Sum,
+    Threshold,
+)
 from app.queries.schema import Column, DatasetSchema
 
 COLUMNS = {
@@ -45,8 +65,11 @@ _DATABASE = duckdb.connect(config={"threads": 2})
 
 
 def load(rows, columns=None):
-    """A DuckDB connection whose one table holds `rows`, until the next call."""
-    columns = COLUMNS if columns is None else columns
+    """What answers canonical questions about a table that holds `rows`, until the next call; in the engine in use."""
+    return ENGINE[-1](rows, COLUMNS if columns is None else columns)
+
+
+def load_duckdb(rows, columns):
     connection = _DATABASE
     names = ", ".join(f'"{name.replace(chr(34), chr(34) * 2)}" {SQL_TYPES[kind]}' for name, kind in columns.items())
     connection.execute(f"CREATE OR REPLACE TABLE {ROWS_TABLE} ({names})")
@@ -55,16 +78,31 @@ def load(rows, columns=None):
         connection.execute(
             f"INSERT INTO {ROWS_TABLE} VALUES {marks}", [each[name] for each in rows for name in columns]
         )
-    return connection
+
+    def asked(canonical):
+        return [answer for _, answer in connection.execute(for_duckdb(compile_query(canonical))).fetchall()]
+
+    return asked
 
 
-def run(connection, canonical: CanonicalQuery) -> list[int]:
-    return [answer for _, answer in connection.execute(compile_query(canonical).sql(dialect="duckdb")).fetchall()]
+ENGINE = [load_duckdb]
+"""The engine in use is the last one: see the fixture `engine`."""
+
+
+def run(table, canonical: CanonicalQuery) -> list[int]:
+    return table(canonical)
 
 
 def ask(rows, query: Query, schema: DatasetSchema) -> list[int]:
     """The engine's answer, in canonical key order."""
     return run(load(rows), canonicalise(query, schema))
+
+
+def ask_parts(rows, query: Query, schema: DatasetSchema) -> list[list[int]]:
+    """The engine's answer to each component, in the caller's order."""
+    table, order = load(rows), permutation(query, schema)
+    raws = [run(table, each.query) for each in components(canonicalise(query, schema))]
+    return [[raw[place] for place in order] for raw in raws]
 
 
 def crowd(seed, size=60):
@@ -148,6 +186,40 @@ GROUPS = st.one_of(
         lambda keys: GroupByKeys(column="age", keys=tuple(keys))
     ),
 )
+ENDS = {
+    "age": [-3, 0, 1, "2.0", 5, 2**63 - 1, -(2**63)],
+    "score": ["-1.5", 0, "0.1", "0.25", "1.50", 2**62],
+    "day": ["0001-01-01", "1969-12-31", "1970-01-01", "2013-01-01", "9999-12-31"],
+    "at": [
+        "1969-12-31T23:59:59.999999Z",
+        "2013-01-01T10:00:00Z",
+        "2300-01-01 01:02:03.000004",
+        "9999-01-01T01:02:03.000004",
+    ],
+}
+
+
+@st.composite
+def ranges(draw):
+    column = draw(st.sampled_from(ORDERED))
+    ends = [None, *ENDS[column], None]
+    made = {}
+    for _ in range(draw(st.integers(1, 6))):
+        lower, upper = sorted(draw(st.lists(st.integers(0, len(ends) - 1), min_size=2, max_size=2, unique=True)))
+        end = "open" if ends[upper] is None else draw(st.sampled_from(["open", "closed"]))
+        made[(lower, upper, end)] = Range(lower=ends[lower], upper=ends[upper], end=end)
+    return GroupByRanges(column=column, ranges=tuple(made.values()))
+
+
+@st.composite
+def bins(draw):
+    column = draw(st.sampled_from(ORDERED))
+    ends = sorted(draw(st.sets(st.integers(0, len(ENDS[column]) - 1), min_size=1, max_size=5)))
+    edges = tuple(ENDS[column][place] for place in ends if place != 6)
+    sides = st.sampled_from(["dropped", "kept"])
+    return GroupByBins(column=column, edges=edges or (1,), below=draw(sides), above=draw(sides))
+
+
 SUMS = st.builds(
     Sum,
     column=st.sampled_from(["age", "score"]),
@@ -160,10 +232,47 @@ SUMS = st.builds(
 @st.composite
 def queries(draw, unit: str | None = "person"):
     measure = draw(st.one_of(st.sampled_from([Count(of="rows"), Count(of="units")]), SUMS))
-    group_by = draw(st.one_of(st.none(), GROUPS))
+    return draw(bounded(measure, draw(st.one_of(st.none(), GROUPS)), unit))
+
+
+MEANS = st.builds(
+    Mean,
+    column=st.sampled_from(["age", "score"]),
+    centre=st.sampled_from(["0", "1", "-2.0"]),
+    lower=st.sampled_from(["-4", "-0.3", "0"]),
+    upper=st.sampled_from(["2.4", "5", "1152921504606846976"]),
+    grain_exponent=st.sampled_from([-2, -1, 0]),
+    sum_share=st.just("0.5"),
+)
+
+
+@st.composite
+def newer_queries(draw, unit: str | None = "person"):
+    """Questions over ranges and bins, and means, quantiles and thresholds; all that the model then admits."""
+    of = draw(st.sampled_from(["rows", "units"]))
+    shape = draw(st.sampled_from(["count", "sum", "mean", "quantile", "threshold"]))
+    group_by = draw(st.one_of(ranges(), ranges(), bins(), st.one_of(st.none(), GROUPS)))
+    if shape == "quantile":
+        group_by = draw(bins())
+    measure = {
+        "count": lambda: Count(of=of),
+        "sum": lambda: draw(SUMS),
+        "mean": lambda: draw(MEANS),
+        "quantile": lambda: Quantile(of=of, fraction="0.5"),
+        "threshold": lambda: Threshold(of=of, at=3),
+    }[shape]()
+    return draw(bounded(measure, group_by, unit))
+
+
+@st.composite
+def bounded(draw, measure, group_by, unit):
     bounds = {}
-    if unit is not None and measure == Count(of="rows"):
+    counts_rows = isinstance(measure, Mean) or getattr(measure, "of", None) == "rows"
+    if unit is not None and counts_rows:
         bounds["rows_per_unit"] = draw(st.integers(1, 4))
+        if isinstance(measure, Mean) or group_by is not None:
+            orderings = [None, ("age", "city"), ("day",)] + ([] if isinstance(measure, Mean) else [()])
+            bounds["ordering"] = draw(st.sampled_from(orderings))
     if unit is not None and group_by is not None:
         bounds["groups_per_unit"] = draw(st.integers(1, 3))
     return Query(measure=measure, where=draw(WHERE), group_by=group_by, **bounds)

@@ -12,6 +12,8 @@ from app.queries.sensitivity import derive
 from tests.queries.oracle import answers
 from tests.queries.support import ROWS, ask, crowd, queries, row, schema_of
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SCHEMA = schema_of()
 PLAIN = settings(max_examples=150, deadline=None, derandomize=True)
 

@@ -11,6 +11,8 @@ from app.queries.model import And, Between, Comparison, Count, GroupByKeys, In, 
 from app.queries.schema import Column
 from tests.queries.support import COLUMNS, WHERE, ask, crowd, queries, schema_of
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SCHEMA = schema_of()
 ROWS = [row for seed in range(3) for row in crowd(seed)]
 

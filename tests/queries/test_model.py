@@ -25,6 +25,8 @@ from app.queries.model import (
 from app.queries.schema import Column, DatasetSchema
 from tests.queries.support import load, run, schema_of
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 UNITS = {"type": "count", "of": "units"}
 TOTAL = {"type": "sum", "column": "age", "lower": "0", "upper": "1", "grain_exponent": 0}
 

@@ -27,7 +27,7 @@ def pmf(law: object) -> np.ndarray:
 @pytest.mark.parametrize("ladder", LADDERS)
 @pytest.mark.parametrize("sensitivity", [1, 3])
 def test_a_tier_plus_its_residual_has_the_law_of_the_tier_below(ladder: tuple[str, ...], sensitivity: int) -> None:
-    tiers = plan(Ladder.parse(ladder), ChangeSet.scalar(sensitivity)).tiers
+    tiers = plan(Ladder.parse(ladder), ChangeSet.scalar(sensitivity), "tsg").tiers
     for upper, lower in itertools.pairwise(tiers):
         made = np.convolve(pmf(upper.law.noise), pmf(upper.law.noise.residual_to(lower.law.noise)), "same")
         np.testing.assert_allclose(made, pmf(lower.law.noise), atol=1e-12)

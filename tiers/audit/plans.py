@@ -6,8 +6,9 @@ from tiers.audit.findings import Finding
 from tiers.audit.records import ClaimedTier, History, PlanRecord
 from tiers.budget import decimal_text, nano_up
 from tiers.chain import CONFIDENCE
-from tiers.errors import NoResidualError
+from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
 from tiers.identity import chain_identity
+from tiers.residual.plan import residual
 
 __all__ = ["check_plans"]
 
@@ -50,9 +51,10 @@ def _order(plan: PlanRecord) -> list[Finding]:
             found.append(Finding("A1", "falling-epsilon", where, claimed, decimal_text(lower.law.epsilon())))
             continue
         try:
-            upper.law.noise.residual_to(lower.law.noise)
-        except NoResidualError as error:
-            found.append(Finding("A1", "residual", where, f"tier {upper.rank} reaches {lower.rank}", error.witness))
+            residual(upper.law.noise, lower.law.noise)
+        except (NoResidualError, SlackNotAllowedError, InvalidParameterError) as error:
+            witness = error.witness if isinstance(error, NoResidualError) else str(error)
+            found.append(Finding("A1", "residual", where, f"tier {upper.rank} reaches {lower.rank}", witness))
     return found
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from tiers.audit.findings import Finding
 from tiers.audit.records import DrawRecord, History
 from tiers.identity import Role, TierLaw
+from tiers.rank import by_accuracy, more_accurate
 
 __all__ = ["check_provenance"]
 
@@ -16,12 +17,12 @@ class _Chain:
     drawn: dict[str, DrawRecord] = field(default_factory=dict)
 
     def above(self, law: TierLaw) -> DrawRecord | None:
-        upper = [draw for draw in self.drawn.values() if draw.spec.law.epsilon() > law.epsilon()]
-        return min(upper, key=lambda draw: draw.spec.law.epsilon(), default=None)
+        upper = [draw.spec.law for draw in self.drawn.values() if more_accurate(draw.spec.law, law)]
+        return self.drawn[by_accuracy(upper)[-1].identity] if upper else None
 
     def below(self, law: TierLaw) -> DrawRecord | None:
-        lower = [draw for draw in self.drawn.values() if draw.spec.law.epsilon() < law.epsilon()]
-        return max(lower, key=lambda draw: draw.spec.law.epsilon(), default=None)
+        lower = [draw.spec.law for draw in self.drawn.values() if more_accurate(law, draw.spec.law)]
+        return self.drawn[by_accuracy(lower)[0].identity] if lower else None
 
 
 def check_provenance(history: History) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tiers.identity import DrawSpec, TierLaw
+from tiers.rank import more_accurate
 
 __all__ = [
     "BudgetRecord",
@@ -102,12 +103,12 @@ class History:
     credits: tuple[CreditRecord, ...] = ()
 
     def highest_issued(self) -> dict[str, TierLaw]:
-        """Return each chain's most accurate sold law: the largest ε among the laws its sales name."""
+        """Return each chain's most accurate sold law: the highest rank among the laws its sales name."""
         laws = {(draw.spec.chain, draw.spec.law.identity): draw.spec.law for draw in self.draws}
         highest: dict[str, TierLaw] = {}
         for sale in self.sales:
             law = laws.get((sale.chain, sale.law))
-            if law is not None and (sale.chain not in highest or law.epsilon() > highest[sale.chain].epsilon()):
+            if law is not None and (sale.chain not in highest or more_accurate(law, highest[sale.chain])):
                 highest[sale.chain] = law
         return highest
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from tiers.audit.findings import Finding
 from tiers.audit.records import DrawRecord, Evidence, History
-from tiers.chain import answer_bytes, noise_of
-from tiers.errors import InvalidParameterError
+from tiers.chain import answer_bytes, answer_of
+from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
 from tiers.identity import TierLaw, commitment, key_hash
+from tiers.rank import more_accurate
 
 __all__ = ["NotReplayable", "Replay", "openable", "replay", "replayable"]
 
@@ -32,7 +33,7 @@ class Replay:
 
 def openable(law: TierLaw, highest_issued: TierLaw | None) -> bool:
     """Return whether an auditor may open this tier's answer: it lies at or below the chain's highest issued rank."""
-    return highest_issued is not None and law.epsilon() <= highest_issued.epsilon()
+    return highest_issued is not None and not more_accurate(law, highest_issued)
 
 
 def replayable(draw: DrawRecord, highest_issued: TierLaw | None) -> str | None:
@@ -105,14 +106,15 @@ def _replay_one(
         return Finding("A7", "missing-key", _where(draw), "the key of a replayable draw", "none in the export")
     if key_hash(key) != draw.key_hash:
         return Finding("A7", "key", _where(draw), draw.key_hash[:16], key_hash(key)[:16])
-    parent = answers.get((draw.spec.chain, draw.spec.parents[0].identity))
+    parents = [answers.get((draw.spec.chain, parent.identity)) for parent in draw.spec.parents]
+    known = [parent for parent in parents if parent is not None]
     answer = answers.get(name)
-    if parent is None or answer is None:
-        return Finding("A7", "unopened", _where(draw), "answers of the draw and its parent", "not both opened")
+    if len(known) != len(parents) or answer is None:
+        return Finding("A7", "unopened", _where(draw), "answers of the draw and its parents", "not all opened")
     try:
-        noise = noise_of(draw.spec, key)
-    except InvalidParameterError as error:
+        derived = answer_of(draw.spec, key, known)
+    except (InvalidParameterError, NoResidualError, SlackNotAllowedError) as error:
         return Finding("A7", "sampler", _where(draw), draw.spec.sampler, str(error))
-    if tuple(value + extra for value, extra in zip(parent, noise, strict=True)) != answer:
+    if derived != answer:
         return Finding("A7", "replay", _where(draw), "the answer that parent and key give", "another answer")
     return None

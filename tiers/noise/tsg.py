@@ -10,11 +10,18 @@ from flint import arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError, NoResidualError
-from tiers.real import Real, compare, exact, precision, to_float
+from tiers.noise.calibrate import check_confidence, check_half_width, check_loss, least
+from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.hockey import float_above
+from tiers.noise.renyi import check_order, concentrated
+from tiers.noise.table import LatticeTable
+from tiers.noise.tails import BallTails, Tails
+from tiers.real import Real, compare, exact, floor_scaled, precision, to_float
 from tiers.sensitivity import ChangeSet
 
 __all__ = ["TwoSidedGeometric", "ZeroInflated"]
 
+_RATE_LEAST = Fraction(1, 10**30)
 _RATE_LIMIT = Fraction(10**4)
 
 
@@ -25,7 +32,7 @@ class TwoSidedGeometric:
     Law:        pmf(k) = tanh(rate/2)·e^(−rate·|k|); cf(t) = (1−p)²/(1−2p·cos t+p²); variance = 2p/(1−p)².
     Guarantee:  added to every entry of an integer vector it is ε-DP for ε = rate·Δ₁, whatever entries one unit
                 touches, since |log P(x)/P(x−d)| ≤ rate·|d| with equality far out; exact on the lattice.
-    Args:       rate: ε/Δ₁ > 0, at most 10⁴.
+    Args:       rate: ε/Δ₁, from 10⁻³⁰ to 10⁴.
     Raises:     InvalidParameterError: `rate` is not such a rational.
     Reference:  Ghosh, Roughgarden, Sundararajan 2012; Wang et al. 2026 (arXiv 2606.15543), section 4.
     Example:
@@ -37,13 +44,31 @@ class TwoSidedGeometric:
     family: ClassVar[str] = "tsg"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rate, Fraction) or not 0 < self.rate <= _RATE_LIMIT:
-            raise InvalidParameterError("rate", f"a Fraction with 0 < ε/Δ₁ ≤ {_RATE_LIMIT}", self.rate)
+        if not isinstance(self.rate, Fraction) or not _RATE_LEAST <= self.rate <= _RATE_LIMIT:
+            raise InvalidParameterError("rate", f"a Fraction with 10⁻³⁰ ≤ ε/Δ₁ ≤ {_RATE_LIMIT}", self.rate)
 
     @classmethod
     def at(cls, epsilon: Fraction, change_set: ChangeSet) -> "TwoSidedGeometric":
         """Return the law that is ε-DP for every change in `change_set`: rate ε/Δ₁, exactly."""
         return cls(epsilon / change_set.total)
+
+    @classmethod
+    def for_half_width(cls, half_width: int, confidence: Fraction) -> "TwoSidedGeometric":
+        """Return the most noise whose error bar at `confidence` is at most `half_width` steps; the rate is rounded up.
+
+        Raises:     InvalidParameterError: a bar that is not an integer of at least 0, or a confidence outside (0, 1).
+        Example:
+            >>> TwoSidedGeometric.for_half_width(3, Fraction(95, 100)).half_width(Fraction(95, 100))
+            3
+        """
+        check_half_width(half_width)
+        miss = 1 - check_confidence(confidence)
+
+        def wide(rate: Fraction) -> bool:
+            return compare(cls(rate)._outside(half_width), miss) > 0
+
+        guess = (math.log(miss.denominator) - math.log(miss.numerator)) / (half_width + 1)
+        return cls(least(wide, Fraction(guess), _RATE_LEAST, _RATE_LIMIT))
 
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""
@@ -52,6 +77,39 @@ class TwoSidedGeometric:
     def epsilon(self, change_set: ChangeSet) -> Fraction:
         """Return the exact pure ε: the maximum of Σ rate·|d_j| over the change set, which is rate·Δ₁."""
         return self.rate * change_set.total
+
+    def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
+        """Return the exact δ(ε) over the whole change set, rounded up; 0.0 from the pure ε on.
+
+        Example:
+            >>> law = TwoSidedGeometric(Fraction(1))
+            >>> law.delta(Fraction(1), ChangeSet.scalar(1)), round(law.delta(Fraction(0), ChangeSet.scalar(1)), 9)
+            (0.0, 0.462117157)
+        """
+        return 0.0 if check_loss(epsilon) >= self.epsilon(change_set) else delta_over(self, epsilon, change_set)
+
+    def epsilon_at(self, delta: Fraction, change_set: ChangeSet) -> float:
+        """Return the least ε at which the law is (ε, δ)-DP over the whole change set, rounded up; pure ε at δ = 0."""
+        pure = float_above(self.epsilon(change_set))
+        return pure if delta == 0 else min(pure, epsilon_over(self, delta, change_set))
+
+    def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
+        """Return the Rényi divergence of order α, maximised over the change set, rounded up.
+
+        Law:        Σ_x P(x)^α·P(x−d)^(1−α) in closed form, in three geometric pieces: below 0, within (0, d), above d.
+        Example:
+            >>> round(TwoSidedGeometric(Fraction(1)).rdp(2, ChangeSet.scalar(1)), 9)
+            0.735325664
+        """
+        order = check_order(alpha)
+        with precision(256 + 8 * math.ceil(order * self.epsilon(change_set))):
+            parts = (count * self._renyi(order, shift) for shift, count in concentrated(change_set))
+            total = sum(parts, arb(0))
+            return math.nextafter(float(total.mid()), math.inf)
+
+    def rho(self, change_set: ChangeSet) -> Fraction:
+        """Return ρ = ε²/2, at which every ε-DP law is ρ-zCDP."""
+        return self.epsilon(change_set) ** 2 / 2
 
     def decay(self) -> arb:
         """Return p = e^(−rate) at the working precision."""
@@ -75,6 +133,11 @@ class TwoSidedGeometric:
         p = math.exp(-float(self.rate))
         return (1 - p) ** 2 / abs(1 - p * cmath.exp(1j * t)) ** 2 + 0j
 
+    def cf_ball(self, turn: Fraction) -> arb:
+        """Return E e^(2πi·turn·X) at the working precision."""
+        p = self.decay()
+        return (1 - p) ** 2 / ((1 - p) ** 2 + 4 * p * exact(turn).sin_pi() ** 2)
+
     def variance(self) -> float:
         """Return Var X = 2p/(1−p)² = 1/(2·sinh²(rate/2)), in squared steps."""
         return 1 / (2 * math.sinh(float(self.rate) / 2) ** 2)
@@ -87,14 +150,13 @@ class TwoSidedGeometric:
             >>> TwoSidedGeometric(Fraction(1)).half_width(Fraction(95, 100))
             3
         """
-        if not 0 < confidence < 1:
-            raise InvalidParameterError("confidence", "0 < confidence < 1", confidence)
+        check_confidence(confidence)
         miss = 1 - confidence
-        guess = math.log(float(miss) * (1 + math.exp(-float(self.rate))) / 2) / -float(self.rate) - 1
-        h = max(0, math.floor(guess) - 1)
-        while compare(self._outside(h), miss) > 0:
-            h += 1
-        return h
+
+        def needed() -> arb:
+            return -(exact(miss) * (1 + self.decay()) / 2).log() / exact(self.rate)
+
+        return max(0, floor_scaled(needed, 0))
 
     def residual_to(self, lower: "TwoSidedGeometric") -> "ZeroInflated":
         """Return the noise s for which `self` + s has exactly the law of `lower`.
@@ -114,6 +176,30 @@ class TwoSidedGeometric:
             witness = f"the lower rate {lower.rate} is not below {self.rate}, so its variance is not larger"
             raise NoResidualError(repr(self), repr(lower), witness)
         return ZeroInflated(upper=self, lower=lower)
+
+    def log_pmf_ball(self, k: int, bits: int) -> arb:
+        """Return log P(X = k) as a ball, at the working precision."""
+        return (exact(self.rate) / 2).tanh().log() - exact(self.rate * abs(k))
+
+    def log_tail_ball(self, k: int, bits: int) -> arb:
+        """Return log P(X ≥ k), k ≥ 1, as a ball, at the working precision."""
+        return -exact(self.rate * k) - self.decay().log1p()
+
+    def tails(self, bits: int) -> Tails:
+        """Return masses and tails in units of 2^−bits."""
+        reach = math.ceil((bits + 1) * Fraction(7, 10) / self.rate)
+        return BallTails(self.log_pmf_ball, self.log_tail_ball, bits, reach)
+
+    def table(self, bits: int) -> LatticeTable:
+        """Return the certified table of the law in units of 2^−bits; refused where it would be too wide."""
+        return LatticeTable.from_tails(self.tails(bits))
+
+    def _renyi(self, order: Fraction, shift: int) -> arb:
+        rate, p, up = self.rate, self.decay(), exact((order - 1) * self.rate * shift)
+        outside = (up.exp() + (-up).exp() * p**shift) / (1 - p)
+        inner = (-exact((2 * order - 1) * rate)).exp()
+        within = up.exp() * (inner - inner**shift) / (1 - inner)
+        return ((exact(rate) / 2).tanh() * (outside + within)).log() / exact(order - 1)
 
     def _cdf(self, k: int) -> arb:
         p = self.decay()

@@ -7,7 +7,7 @@ if so, the law is memoryless, and 2^J is added to a fresh draw. Nothing is appro
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,13 +18,14 @@ from flint import arb
 from tiers.noise.tsg import TwoSidedGeometric, ZeroInflated
 from tiers.real import Real, exact
 from tiers.sampling.bernoulli import refine, threshold
+from tiers.sampling.lanes import Lanes
 from tiers.sampling.words import KeyedWords, Words
 
 __all__ = ["SAMPLER", "DigitSampler", "digit_sampler"]
 
 SAMPLER = "tsg-digits/1"
 _OVERFLOW_BITS = 128
-_VECTOR_FROM = 24
+_VECTOR_FROM = 4
 _WIDE = 62
 
 
@@ -47,6 +48,9 @@ class DigitSampler:
     digits: int
     coins: tuple[_Coin, ...]
     inflated: bool
+    lanes: Lanes
+    bounds: npt.NDArray[np.uint64] = field(compare=False)
+    weights: npt.NDArray[np.int64] = field(compare=False)
 
     @property
     def group_size(self) -> int:
@@ -55,14 +59,31 @@ class DigitSampler:
 
     def draw(self, words: Words, length: int) -> tuple[int, ...]:
         """Return `length` independent draws; element j depends on its own words only."""
-        if isinstance(words, KeyedWords) and length >= _VECTOR_FROM and self.digits < _WIDE:
+        if length == 1 and isinstance(words, KeyedWords):
+            return (self.draw_one(words, 0),)
+        if not isinstance(words, KeyedWords):
+            return tuple(self.draw_by_words(words, element) for element in range(length))
+        if length >= _VECTOR_FROM and len(self.weights):
             return self._draw_vector(words, length)
-        return tuple(self._draw_one(words, element) for element in range(length))
+        return tuple([self.draw_one(words, element) for element in range(length)])
 
-    def _draw_one(self, words: Words, element: int) -> int:
-        group = words.group(element, self.group_size)
-        tail = words.tail(element)
-        return self._decide(group, tail)
+    def draw_one(self, words: KeyedWords, element: int) -> int:
+        """Return the draw of one element of a long stream: what `draw` gives it, and every word read as there."""
+        size, digits = 2 * (self.digits + 1) + self.inflated, self.digits
+        bits = self.lanes.hits(int.from_bytes(words.group_bytes(element, size), "little"))
+        if bits is None:
+            return self.draw_by_words(words, element)
+        stay = 0
+        if self.inflated:
+            stay, bits = bits & 1, bits >> 1
+        if bits >> digits & 1 or bits >> 2 * digits + 1:
+            return self.draw_by_words(words, element)
+        mask = (1 << digits) - 1
+        return (1 - stay) * ((bits & mask) - (bits >> digits + 1 & mask))
+
+    def draw_by_words(self, words: Words, element: int) -> int:
+        """Return the same draw, word by word: the definition, and the path of ties and of further digits."""
+        return self._decide(words.group(element, self.group_size), words.tail(element))
 
     def _decide(self, group: Sequence[int], tail: Iterator[int]) -> int:
         at, keep = 0, 1
@@ -89,23 +110,17 @@ class DigitSampler:
         return int(refine(word, self.width, coin.probability, tail))
 
     def _draw_vector(self, words: KeyedWords, length: int) -> tuple[int, ...]:
-        size, half = self.group_size, self.digits + 1
+        size = self.group_size
         raw = np.frombuffer(words.stream_zero(length * size), dtype="<u8").reshape(length, size)
-        order = [*([len(self.coins) - 1] if self.inflated else []), *range(half), *range(half)]
-        bounds = np.array([self.coins[place].threshold for place in order], dtype=np.uint64)
-        hit = raw < bounds
-        at = size - 2 * half
-        weights = np.left_shift(np.int64(1), np.arange(self.digits, dtype=np.int64))
-        bits = hit.astype(np.int64)
-        first: npt.NDArray[np.int64] = bits[:, at : at + self.digits] @ weights
-        second: npt.NDArray[np.int64] = bits[:, at + half : at + half + self.digits] @ weights
-        noise = first - second
+        hit = raw < self.bounds
+        noise = hit @ self.weights
         if self.inflated:
             noise *= ~hit[:, 0]
         drawn: list[int] = noise.tolist()
-        tied = (raw == bounds).any(axis=1) | hit[:, at + self.digits] | hit[:, at + half + self.digits]
-        for element in np.flatnonzero(tied):
-            drawn[element] = self._draw_one(words, int(element))
+        tied = raw == self.bounds
+        if np.count_nonzero(tied):
+            for element in tied.any(axis=1).nonzero()[0].tolist():
+                drawn[element] = self.draw_by_words(words, element)
         return tuple(drawn)
 
 
@@ -130,7 +145,26 @@ def _sampler(law: TwoSidedGeometric | ZeroInflated, width: int, digits: int | No
     if isinstance(law, ZeroInflated):
         probabilities.append(law.stay)
     coins = tuple(_Coin(probability, threshold(probability, width)) for probability in probabilities)
-    return DigitSampler(width=width, digits=count, coins=coins, inflated=inflated)
+    first = [coins[-1].threshold] if inflated else []
+    half = [coin.threshold for coin in coins[: count + 1]]
+    order = first + half + half
+    return DigitSampler(
+        width=width,
+        digits=count,
+        coins=coins,
+        inflated=inflated,
+        lanes=Lanes.of(order, width=width),
+        bounds=np.array(order, np.uint64),
+        weights=_weights(count, inflated, coins[count].threshold),
+    )
+
+
+def _weights(count: int, inflated: bool, overflow: int) -> npt.NDArray[np.int64]:
+    """Return what each hit adds to the draw; nothing where 64-bit integers or overflows rule the vector path out."""
+    if overflow or count >= _WIDE:
+        return np.empty(0, np.int64)
+    half = [1 << digit for digit in range(count)] + [0]
+    return np.array([0] * inflated + half + [-weight for weight in half], np.int64)
 
 
 def _digits_needed(rate: Fraction) -> int:

@@ -2,23 +2,30 @@
 
 Layout (STREAM_VERSION 1, part of every draw's key and of its log leaf): element j of a vector owns the j-th group of W
 words of stream 0; whatever more it needs, it reads from block j of stream 1, then of stream 2, and so on. Stream t is
-the keystream with nonce t; a block is 64 bytes. So a refinement never moves another element's words.
+the keystream with nonce t; a block is 64 bytes. So a refinement never moves another element's words. A sampler reads
+stream 0 as 64-bit words (digits, inversion) or as groups of 16-bit words (cells); refinements are always 64-bit words.
 """
 
 import struct
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import Protocol
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 
 from tiers.errors import InvalidParameterError
 
-__all__ = ["STREAM_VERSION", "WORD_BITS", "KeyedWords", "Words"]
+__all__ = ["STREAM_VERSION", "WORD_BITS", "CellWords", "KeyedWords", "Words"]
 
 STREAM_VERSION = 1
 WORD_BITS = 64
 _BLOCK_BYTES = 64
-_BLOCK_LIMIT = 2**32
+_BYTE_LIMIT = 2**32 * _BLOCK_BYTES
+_START = bytes(16)
+_FIRST_BYTES = 1 << 20
+_STREAM_ONE = (1).to_bytes(12, "little")
+_ZEROS = memoryview(bytes(1 << 21))
+_EIGHT = struct.Struct("<8Q")
 
 
 class Words(Protocol):
@@ -38,20 +45,48 @@ class Words(Protocol):
         ...
 
 
+class CellWords(Protocol):
+    """What a vector sampler consumes: stream 0 in order, and the further words of single elements."""
+
+    @property
+    def bits(self) -> int:
+        """Return the width of a refinement word."""
+        ...
+
+    def read(self, count: int) -> bytes:
+        """Return the first `count` bytes of stream 0."""
+        ...
+
+    def read_into(self, start: int, count: int, buffer: bytearray) -> None:
+        """Put bytes `start` to `start + count` of stream 0 at the front of `buffer` (whole blocks, 2²¹ at most)."""
+        ...
+
+    def tail(self, element: int) -> Iterator[int]:
+        """Return the further words of `element`, from its blocks of streams 1, 2, …"""
+        ...
+
+    def first_of_tails(self, elements: Sequence[int]) -> list[int]:
+        """Return the first word of each element's tail."""
+        ...
+
+
 class KeyedWords:
     """The product's words: 64-bit, little-endian, from ChaCha20 under one draw's 256-bit key.
 
-    Guarantee:  the same key gives the same words in any process, order or batch; distinct (element, place) never share.
+    Guarantee:  the same key gives the same words in any process, order, batch or thread; distinct (element, place)
+                never share.
     Raises:     InvalidParameterError: a key that is not 32 bytes, an element beyond the 2³² blocks of a stream.
     Reference:  RFC 8439, section 2.4 (block counter and nonce).
     """
 
-    __slots__ = ("_cipher", "_key")
+    __slots__ = ("_encryptor", "_key", "_lock")
 
     def __init__(self, key: bytes) -> None:
         if len(key) != 32:
             raise InvalidParameterError("stream key", "32 bytes", f"{len(key)} bytes")
         self._key = key
+        self._encryptor: CipherContext | None = None
+        self._lock = Lock()
 
     @property
     def bits(self) -> int:
@@ -60,30 +95,78 @@ class KeyedWords:
 
     def group(self, element: int, size: int) -> Sequence[int]:
         """Return the words of one element; see the layout above."""
-        start = element * size * 8
-        raw = self._bytes(stream=0, start=start, count=size * 8)
-        return struct.unpack(f"<{size}Q", raw)
+        return struct.unpack(f"<{size}Q", self.group_bytes(element, size))
+
+    def group_bytes(self, element: int, size: int) -> bytes:
+        """Return the words of one element as bytes: what the scalar path compares in one piece."""
+        return self._bytes(0, element * size * 8, size * 8)
 
     def stream_zero(self, count: int) -> bytes:
         """Return the first `count` words of stream 0 as bytes: all groups of a vector at once."""
-        return self._bytes(stream=0, start=0, count=count * 8)
+        return self._bytes(0, 0, count * 8)
+
+    def read(self, count: int) -> bytes:
+        """Return the first `count` bytes of stream 0."""
+        return self._bytes(0, 0, count)
+
+    def read_into(self, start: int, count: int, buffer: bytearray) -> None:
+        """Put bytes `start` to `start + count` of stream 0 at the front of `buffer`, without allocating.
+
+        Args:       start: a multiple of 64. count: 2²¹ at most. buffer: at least 64 bytes longer than `count`.
+        """
+        assert start % _BLOCK_BYTES == 0
+        assert count <= min(len(_ZEROS), len(buffer) - _BLOCK_BYTES)
+        with self._lock:
+            self._move(_nonce(0, start, count)).update_into(_ZEROS[:count], buffer)
 
     def tail(self, element: int) -> Iterator[int]:
         """Yield 8 words from block `element` of stream 1, then 8 of stream 2, …"""
         stream = 1
         while True:
-            block = self._bytes(stream=stream, start=element * _BLOCK_BYTES, count=_BLOCK_BYTES)
-            for place in range(0, _BLOCK_BYTES, 8):
-                yield int.from_bytes(block[place : place + 8], "little")
+            yield from _EIGHT.unpack(self._bytes(stream, element * _BLOCK_BYTES, _BLOCK_BYTES))
             stream += 1
 
-    def _bytes(self, *, stream: int, start: int, count: int) -> bytes:
-        block, skip = divmod(start, _BLOCK_BYTES)
-        if (start + count) // _BLOCK_BYTES >= _BLOCK_LIMIT:
-            raise InvalidParameterError("element", f"a place within {_BLOCK_LIMIT} blocks", block)
-        nonce = block.to_bytes(4, "little") + stream.to_bytes(12, "little")
-        encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), None).encryptor()
-        return encryptor.update(bytes(skip + count))[skip:]
+    def first_of_tails(self, elements: Sequence[int]) -> list[int]:
+        """Return the first word of each element's tail: `next(tail(element))`, without its overhead."""
+        if not elements:
+            return []
+        blank, words = bytes(8), []
+        with self._lock:
+            encryptor = self._move(_nonce(1, max(elements) * _BLOCK_BYTES, _BLOCK_BYTES))
+            move, read = encryptor.reset_nonce, encryptor.update
+            for element in elements:
+                move(element.to_bytes(4, "little") + _STREAM_ONE)
+                words.append(int.from_bytes(read(blank), "little"))
+        return words
+
+    def _bytes(self, stream: int, start: int, count: int) -> bytes:
+        nonce = _nonce(stream, start, count) if start or stream or count > _FIRST_BYTES else _START
+        skip = start % _BLOCK_BYTES
+        with self._lock:
+            encryptor = self._encryptor
+            if encryptor is None:  # `_move` in place: this is the path of every single answer
+                encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), None).encryptor()
+                self._encryptor = encryptor
+            else:
+                encryptor.reset_nonce(nonce)
+            words = encryptor.update(bytes(skip + count))
+        return words[skip:] if skip else words
+
+    def _move(self, nonce: bytes) -> CipherContext:
+        """Return the encryptor at a place; held under the lock until it has been read. Making one costs 3 µs."""
+        encryptor = self._encryptor
+        if encryptor is None:
+            self._encryptor = encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), None).encryptor()
+        else:
+            encryptor.reset_nonce(nonce)
+        return encryptor
 
     def __repr__(self) -> str:
         return "KeyedWords(<secret>)"
+
+
+def _nonce(stream: int, start: int, count: int) -> bytes:
+    """Return OpenSSL's 16 bytes: the block as a 32-bit counter, then the stream as a 96-bit nonce, little-endian."""
+    if start + count > _BYTE_LIMIT:
+        raise InvalidParameterError("element", f"a place within the {_BYTE_LIMIT} bytes of a stream", start + count)
+    return (start // _BLOCK_BYTES | stream << 32).to_bytes(16, "little")

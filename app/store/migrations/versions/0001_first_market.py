@@ -46,6 +46,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("log_index", name=op.f("pk_leaves")),
     )
     op.create_table(
+        "redo_position",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("written", sa.BigInteger(), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("log_size", sa.BigInteger(), nullable=False),
+        sa.Column("ring", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_redo_position_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_redo_position")),
+    )
+    op.create_table(
         "accruals",
         sa.Column("id", sa.Integer(), autoincrement=True, nullable=False),
         sa.Column("reference", sa.String(length=80), nullable=False),
@@ -73,6 +83,17 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_api_keys_account_id"), "api_keys", ["account_id"], unique=False)
     op.create_table(
+        "dashboards",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("account_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("tiles_json", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_dashboards_account_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_dashboards")),
+    )
+    op.create_index(op.f("ix_dashboards_account_id"), "dashboards", ["account_id"], unique=False)
+    op.create_table(
         "datasets",
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("owner_id", sa.String(length=40), nullable=False),
@@ -87,6 +108,10 @@ def upgrade() -> None:
         sa.Column("contract_version", sa.Integer(), nullable=False),
         sa.Column("reserve_low_minor", sa.BigInteger(), nullable=True),
         sa.Column("reserve_high_minor", sa.BigInteger(), nullable=True),
+        sa.Column("quota_nano", sa.BigInteger(), nullable=True),
+        sa.Column("window_days", sa.Integer(), nullable=True),
+        sa.Column("window_nano", sa.BigInteger(), nullable=True),
+        sa.Column("adhoc_json", sa.Text(), nullable=True),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.CheckConstraint("spent_nano >= 0 AND spent_nano <= budget_nano", name=op.f("ck_datasets_within_budget")),
         sa.ForeignKeyConstraint(["owner_id"], ["accounts.id"], name=op.f("fk_datasets_owner_id")),
@@ -135,14 +160,18 @@ def upgrade() -> None:
         "snapshots",
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("dataset_id", sa.String(length=40), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("content", sa.String(length=64), nullable=False),
         sa.Column("seal", sa.String(length=64), nullable=False),
+        sa.Column("units", sa.String(length=64), nullable=True),
         sa.Column("file", sa.String(length=120), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_snapshots_dataset_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_snapshots")),
         sa.UniqueConstraint("content", name=op.f("uq_snapshots_content")),
+        sa.UniqueConstraint("dataset_id", "number", name=op.f("uq_snapshots_dataset_id_number")),
     )
+    op.create_index(op.f("ix_snapshots_units"), "snapshots", ["units"], unique=False)
     op.create_table(
         "chains",
         sa.Column("id", sa.String(length=64), nullable=False),
@@ -219,6 +248,7 @@ def upgrade() -> None:
         sa.Column("licence", sa.Text(), nullable=False),
         sa.Column("derivation_json", sa.Text(), nullable=False),
         sa.Column("order_json", sa.Text(), nullable=False),
+        sa.Column("request_json", sa.Text(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("arbitrage", sa.String(length=16), nullable=False),
         sa.Column("leaf_index", sa.BigInteger(), nullable=False),

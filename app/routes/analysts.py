@@ -1,0 +1,94 @@
+"""Analysts: questions of their own where the owner allows them, and dashboards kept as data."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from sqlalchemy import Connection
+
+from app.auth.accounts import Caller, Role
+from app.catalog.dashboards import dashboard_of, list_dashboards, save_dashboard
+from app.catalog.datasets import dataset_of
+from app.catalog.products import INTERNAL, NewProduct, plan_product, publish
+from app.catalog.views import product_view
+from app.clock import time_text
+from app.errors import ConflictError, ForbiddenError, NotEntitledError, NotFoundError
+from app.market import Market
+from app.views import ProductView
+from app.wire import DashboardRequest, QuestionRequest
+from pricing.limit import UNLIMITED
+
+__all__ = ["ask", "dashboard", "dashboards", "save"]
+
+_ANALYSTS = {"roles": (Role.ANALYST,), "refuses": (ConflictError, NotFoundError)}
+
+
+@post("/v1/questions", opt=_ANALYSTS, status_code=201)
+async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) -> ProductView:
+    """Plan a question on the ladder that the owner allows; it opens a chain of its own, or shares the one it has.
+
+    Nothing is drawn or charged until a tier of it is ordered, at no price, through the same path as every sale.
+    """
+    at = time_text(market.clock())
+    dataset = await market.database.read(lambda connection: dataset_of(connection, data.dataset))
+    ladder = dataset.limits.adhoc
+    if not ladder:
+        raise ForbiddenError("dataset: expected one whose owner allows questions, got one without a ladder for them")
+    new = NewProduct(
+        title=data.title,
+        description="",
+        unit_label="",
+        left_out="what the question's own bounds and clamps leave out",
+        licence="internal",
+        currency="EUR",
+        query=data.query,
+        epsilons=ladder,
+        prices_minor=(0,) * len(ladder),
+        state=INTERNAL,
+    )
+    planned = await asyncio.to_thread(plan_product, dataset, new)
+
+    def work(connection: Connection) -> ProductView:
+        current = dataset_of(connection, data.dataset)
+        return product_view(connection, publish(connection, market.keyring, current, planned, at, UNLIMITED))
+
+    return await market.database.write(work)
+
+
+@post("/v1/dashboards", opt=_ANALYSTS, status_code=201)
+async def save(
+    request: Request[Caller, Any, Any], data: JSONBody[DashboardRequest], market: NamedDependency[Market]
+) -> dict[str, str]:
+    """Keep a dashboard: tiles are products at tiers."""
+    at = time_text(market.clock())
+    made = await market.database.write(
+        lambda connection: save_dashboard(connection, request.user.id, data.name, data.tiles, at)
+    )
+    return {"dashboard": made, "name": data.name}
+
+
+@get("/v1/dashboards", opt=_ANALYSTS)
+async def dashboards(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> list[dict[str, Any]]:
+    """Return the caller's dashboards."""
+    return await market.database.read(lambda connection: list_dashboards(connection, request.user.id))
+
+
+@get("/v1/dashboards/{dashboard:str}", opt=_ANALYSTS)
+async def dashboard(
+    request: Request[Caller, Any, Any], dashboard: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Return a dashboard with the answers that the caller holds; a tile without an order says so and shows none."""
+    name, tiles = await market.database.read(lambda connection: dashboard_of(connection, request.user.id, dashboard))
+    shown: list[dict[str, Any]] = []
+    for tile, chain, law in tiles:
+        entry: dict[str, Any] = {**msgspec.to_builtins(tile), "chain": chain, "law": law}
+        try:
+            held = await market.answer(request.user, chain, law)
+            entry["answer"] = msgspec.json.decode(held.body)
+        except NotEntitledError:
+            entry["answer"] = None
+        shown.append(entry)
+    return {"dashboard": dashboard, "name": name, "tiles": shown}

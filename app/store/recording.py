@@ -1,0 +1,292 @@
+"""Every transaction of the store, written to the redo file before it commits, and compared with it before it begins."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+from sqlalchemy import Connection, Engine, event, insert, select, update
+
+from app.errors import ForkedLogError, IntegrityError, StoreBehindError, StoreUnavailableError
+from app.keyring import Keyring
+from app.log.heads import TreeHead, public_key
+from app.log.journal import current_head, frontier_of, heads_after, store_head, store_leaves
+from app.log.witness import Witness
+from app.store.redo import ORIGIN, Mark, RedoFile, RedoRecord
+from app.store.schema import heads, leaves, redo_position
+
+__all__ = ["Position", "Recorder", "note_changes", "read_position"]
+
+_UNRECORDED = {"leaves", "heads", "quotes", "redo_position"}
+_READS = re.compile(r"\s*(SELECT|PRAGMA|EXPLAIN|LOCK|SAVEPOINT|RELEASE|ROLLBACK)\b", re.IGNORECASE)
+_CHANGES = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)', re.IGNORECASE)
+_NOTES = "tiermarket.changes"
+_log = structlog.get_logger("store")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a store has come: its mark, the log's size, and the generation of the key ring that last wrote."""
+
+    mark: Mark
+    log_size: int
+    ring: int
+
+
+def note_changes(engine: Engine) -> None:
+    """Note the statements of recorded transactions as they run; quotes lapse by themselves and are left out."""
+
+    def executed(
+        connection: Connection, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool
+    ) -> None:
+        notes = connection.info.get(_NOTES)
+        if notes is None or _READS.match(statement):
+            return
+        changed = _CHANGES.match(statement)
+        if changed is None or changed[1] not in _UNRECORDED:
+            notes.append((statement, parameters, many))
+
+    def opened(connection: Connection, _name: Any) -> None:
+        if _NOTES in connection.info:
+            connection.info[_NOTES].append(None)
+
+    def ended(connection: Connection, _name: Any, _context: Any, *, kept: bool) -> None:
+        notes = connection.info.get(_NOTES, [])
+        if None in notes:  # savepoints end in the reverse of their order, so the last mark is this one's
+            since = len(notes) - notes[::-1].index(None)
+            notes[since - 1 :] = notes[since:] if kept else []
+
+    event.listen(engine, "after_cursor_execute", executed)
+    event.listen(engine, "savepoint", opened)
+    event.listen(engine, "release_savepoint", partial(ended, kept=True))
+    event.listen(engine, "rollback_savepoint", partial(ended, kept=False))
+
+
+class Recorder:
+    """Keeps store, redo file and witness in step. A store that is behind either, or on another branch, writes nothing.
+
+    Guarantee:  a transaction is acknowledged only after its record is durable; a record whose transaction did not
+                commit is carried out by the next writer, or marked void by the process that saw the store refuse it.
+    """
+
+    def __init__(self, keyring: Keyring, file: RedoFile, witness: Witness | None = None) -> None:
+        self.file, self.standing = file, "unknown"
+        self._keyring, self._witness = keyring, witness
+        self._suspect = witness is not None
+        self._refused: set[Mark] = set()
+
+    def begin(self, connection: Connection) -> Position:
+        """Compare the store with what is known of it, finish what a crash interrupted, and note changes from here on.
+
+        Raises:     StoreBehindError: acknowledged transactions are missing. ForkedLogError: it has others in their
+                    place. StoreUnavailableError: the key ring of this process is older than the store's.
+        """
+        connection.info.pop(_NOTES, None)
+        position = read_position(connection)
+        if position.ring > self._keyring.generation:
+            raise StoreUnavailableError("key ring: expected the newest, got an older one (restart this process)")
+        try:
+            self.file.refresh()
+            position = self._in_step(connection, position)
+            self._ask_witness(connection)
+        except StoreBehindError:
+            self.standing = "behind"
+            raise
+        except ForkedLogError:
+            self.standing = "forked"
+            raise
+        self.standing = "current"
+        connection.info[_NOTES] = []
+        return position
+
+    def finish(self, connection: Connection, position: Position) -> RedoRecord | None:
+        """Write what the transaction did to the file, just before its commit; return None where it changed nothing."""
+        notes = connection.info.pop(_NOTES)
+        new = heads_after(connection, position.log_size)
+        if not notes and not new:
+            return None
+        texts = [row.decode() for row in connection.execute(_bodies(position.log_size)).scalars()] if new else []
+        raw = msgspec.msgpack.encode(notes, enc_hook=_plain)
+        sealed = self._keyring.seal(raw, _context(position.mark))
+        record = RedoRecord.of(position.mark, new, texts, sealed)
+        ring = max(position.ring, self._keyring.generation)
+        _write_position(connection, Position(record.mark, new[-1].size if new else position.log_size, ring))
+        self.file.append(record)
+        return record
+
+    def drop(self, connection: Connection) -> None:
+        """Forget the notes of a transaction that is rolled back."""
+        connection.info.pop(_NOTES, None)
+
+    def refused(self, record: RedoRecord) -> None:
+        """Remember that the store refused a recorded transaction: its record is void unless somebody carried it out."""
+        self._refused.add(record.mark)
+
+    def acknowledge(self, record: RedoRecord | None) -> None:
+        """Return once the record, and with it all before it, is durable."""
+        if record is not None:
+            self.file.sync()
+
+    def show(self, records: list[RedoRecord]) -> None:
+        """Show the heads of durable records to the witness."""
+        for record in records:
+            if self._witness is not None and not self._witness.note(record.heads[-1]):
+                self._suspect = True
+
+    def replay(self, connection: Connection) -> list[RedoRecord]:
+        """Carry out every record that the store lacks, in the caller's transaction; return them.
+
+        Raises:     StoreBehindError: records are missing from the file. ForkedLogError: they do not continue the store.
+        """
+        connection.info.pop(_NOTES, None)
+        self.file.refresh()
+        position, done = read_position(connection), []
+        for record in self.file.records():
+            if record.n == position.mark.n and record.mark != position.mark:
+                raise ForkedLogError("redo file: expected the store's own history, got another")
+            if record.n > position.mark.n:
+                position = self._carry_out(connection, position, record)
+                done.append(record)
+        self._suspect = self._witness is not None
+        self._ask_witness(connection)
+        return done
+
+    def close(self) -> None:
+        """Close the file and the witness."""
+        self.file.close()
+        if self._witness is not None:
+            self._witness.close()
+
+    def _in_step(self, connection: Connection, position: Position) -> Position:
+        if self.file.last in self._refused and self.file.last != position.mark:
+            mark = self.file.last
+            self.file.append(RedoRecord(n=mark.n, previous=ORIGIN, digest=mark.digest, void=True))
+        last, newest = self.file.last, self.file.newest
+        if last == position.mark:
+            return position
+        if last.n < position.mark.n:
+            self._skip_to(connection, position)
+            return position
+        if last.n == position.mark.n:
+            raise ForkedLogError("store: expected the history of the redo file, got another of the same length")
+        if newest is not None and newest.n == position.mark.n + 1 and newest.previous == position.mark.digest:
+            _log.warning("a recorded transaction that did not commit is carried out", record=newest.n)
+            return self._carry_out(connection, position, newest)
+        following = next((record for record in self.file.records() if record.n > position.mark.n), None)
+        if following is not None and following.n == position.mark.n + 1 and following.previous != position.mark.digest:
+            raise ForkedLogError("store: expected the history of the redo file, got another")
+        missing = last.n - position.mark.n
+        raise StoreBehindError(
+            f"store: expected all that was acknowledged, got one without the last {missing} (restore replays them)",
+            missing=missing,
+        )
+
+    def _skip_to(self, connection: Connection, position: Position) -> None:
+        """The store is ahead of the file: it was copied without it, or power failed. The file goes on from here."""
+        if self.file.head is not None:
+            _check_prefix(connection, self.file.head)
+        known = current_head(connection)
+        mark = position.mark
+        _log.warning("the redo file was behind the store: back up now", record=mark.n, had=self.file.last.n)
+        self.file.append(RedoRecord(n=mark.n, previous=ORIGIN, digest=mark.digest, heads=[known] if known else []))
+        self.file.sync()
+
+    def _ask_witness(self, connection: Connection) -> None:
+        if not self._suspect or self._witness is None:
+            return
+        head = self._witness.newest()
+        if head is not None:
+            _check_prefix(connection, head)
+        self._suspect = False
+
+    def _carry_out(self, connection: Connection, position: Position, record: RedoRecord) -> Position:
+        if record.n != position.mark.n + 1 or record.changes is None:
+            raise StoreBehindError("redo file: expected the record that follows the store, got a gap")
+        if record.previous != position.mark.digest or not record.whole:
+            raise ForkedLogError("redo file: expected a record that follows the store, got another history's")
+        raw = self._keyring.unseal(record.changes, _context(position.mark))
+        for statement, parameters, many in msgspec.msgpack.decode(raw, type=list[tuple[str, Any, bool]]):
+            connection.exec_driver_sql(statement, _driver_parameters(parameters, many))
+        self._replay_log(connection, record)
+        size = record.heads[-1].size if record.heads else position.log_size
+        after = Position(record.mark, size, max(position.ring, self._keyring.generation))
+        _write_position(connection, after)
+        return after
+
+    def _replay_log(self, connection: Connection, record: RedoRecord) -> None:
+        frontier, public = frontier_of(connection), self._keyring.public_keys()
+        due = {head.size: head for head in record.heads}
+        start = frontier.size
+        for text in record.leaves:
+            frontier = store_leaves(connection, frontier, [text.encode()])
+            head = due.pop(frontier.size, None)
+            if head is None:
+                continue
+            signed = head.key in public and head.signed_by(public_key(public[head.key]))
+            if not signed or head.root != frontier.root().hex():
+                raise ForkedLogError(f"redo file: expected leaves that make the signed head of {head.size}, got others")
+            store_head(connection, frontier, head)
+        if due or frontier.size != start + len(record.leaves):
+            raise ForkedLogError("redo file: expected the leaves of every head, got fewer")
+
+
+def read_position(connection: Connection) -> Position:
+    """Return how far a store has come."""
+    row = connection.execute(select(redo_position)).one_or_none()
+    return Position(Mark(), 0, 0) if row is None else Position(Mark(row.written, row.digest), row.log_size, row.ring)
+
+
+def _write_position(connection: Connection, position: Position) -> None:
+    row = {
+        "written": position.mark.n,
+        "digest": position.mark.digest,
+        "log_size": position.log_size,
+        "ring": position.ring,
+    }
+    if connection.execute(update(redo_position).values(row)).rowcount == 0:
+        connection.execute(insert(redo_position).values(id=1, **row))
+
+
+def _check_prefix(connection: Connection, known: TreeHead) -> None:
+    """Refuse a store whose log does not hold a head that was signed for it."""
+    row = connection.execute(select(heads.c.root).where(heads.c.size == known.size)).one_or_none()
+    if row is not None and row.root == known.root:
+        return
+    newest = current_head(connection)
+    size = 0 if newest is None else newest.size
+    if size < known.size:
+        raise StoreBehindError(
+            f"log: expected at least the {known.size} leaves that were signed, got {size}",
+            missing_leaves=known.size - size,
+        )
+    raise ForkedLogError(f"log: expected the head that was signed at {known.size} leaves, got another")
+
+
+def _bodies(size: int) -> Any:
+    return select(leaves.c.body).where(leaves.c.log_index >= size).order_by(leaves.c.log_index)
+
+
+def _context(mark: Mark) -> str:
+    return f"redo/{mark.n}/{mark.digest}"
+
+
+def _plain(value: Any) -> Any:
+    """Return what a driver wrapped for itself, as bytes."""
+    if isinstance(value, memoryview):
+        return bytes(value)
+    held = getattr(value, "obj", None)
+    if isinstance(held, bytes | bytearray):
+        return bytes(held)
+    raise IntegrityError("redo record: expected numbers, text and bytes, got another type")
+
+
+def _driver_parameters(parameters: Any, many: bool) -> Any:
+    """Return parameters as the drivers take them: MessagePack gave lists where they want tuples."""
+
+    def one(row: Any) -> Any:
+        return tuple(row) if isinstance(row, Sequence) and not isinstance(row, str) else row
+
+    return [one(row) for row in parameters] if many else one(parameters)

@@ -1,0 +1,185 @@
+"""The log's own file: one line a transaction, with signed heads and leaves in clear and the other changes sealed.
+
+A line is written inside the transaction, before its commit, while the writers' lock is held: the file can be ahead of
+the store by transactions that nobody was told of, never behind by one that somebody was (see docs/operations.md).
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from app.errors import ForkedLogError, StoreUnavailableError
+from app.log.heads import TreeHead
+
+__all__ = ["ORIGIN", "Mark", "RedoFile", "RedoRecord"]
+
+Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+ORIGIN = "0" * 64
+
+
+class RedoRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One transaction: the `n`th that was recorded, chained to the one before by its digest.
+
+    `changes` holds sealed statements; None marks a place where the store was found ahead of the file. `void` says that
+    the store refused the transaction for certain.
+    """
+
+    n: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    previous: Hex
+    digest: Hex
+    heads: list[TreeHead] = []
+    leaves: list[str] = []
+    changes: bytes | None = None
+    void: bool = False
+
+    @classmethod
+    def of(cls, mark: "Mark", heads: list[TreeHead], leaves: list[str], changes: bytes) -> "RedoRecord":
+        """Return the record that follows a mark."""
+        n = mark.n + 1
+        body = msgspec.json.encode([n, mark.digest, heads, leaves, changes])
+        digest = sha256(b"tiermarket/redo/1\n" + body).hexdigest()
+        return cls(n=n, previous=mark.digest, digest=digest, heads=heads, leaves=leaves, changes=changes)
+
+    @property
+    def mark(self) -> "Mark":
+        """Return where this record leaves the store."""
+        return Mark(self.n, self.digest)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether the digest is that of what the record holds."""
+        before = Mark(self.n - 1, self.previous)
+        return self.changes is not None and self == RedoRecord.of(before, self.heads, self.leaves, self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How many transactions were recorded, and the digest that chains them all."""
+
+    n: int = 0
+    digest: str = ORIGIN
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What the file's end says: where the store must be, its head, and the record that led there."""
+
+    mark: Mark
+    head: TreeHead | None
+    record: RedoRecord | None
+
+
+_DECODER = msgspec.json.Decoder(RedoRecord)
+
+
+class RedoFile:
+    """The file of one machine. All but `sync` and `records` are called with the writers' lock held."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open()
+
+    def _open(self) -> None:
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._read = 0
+        self._ends = [_End(Mark(), None, None)]
+
+    @property
+    def last(self) -> Mark:
+        """Return the mark of the last transaction in the file."""
+        return self._ends[-1].mark
+
+    @property
+    def head(self) -> TreeHead | None:
+        """Return the newest signed head in the file."""
+        return self._ends[-1].head
+
+    @property
+    def newest(self) -> RedoRecord | None:
+        """Return the last record."""
+        return self._ends[-1].record
+
+    def refresh(self) -> None:
+        """Read what other processes have written since; a line that a crash cut short is taken off.
+
+        Raises:     ForkedLogError: the file holds something that is no record.
+        """
+        self._reopen_if_replaced()
+        size = os.fstat(self._handle).st_size
+        if size == self._read:
+            return
+        raw = os.pread(self._handle, size - self._read, self._read)
+        ends = raw.rfind(b"\n") + 1
+        if ends < len(raw):
+            os.ftruncate(self._handle, self._read + ends)
+        for line in raw[:ends].splitlines():
+            self._take(_decode(line))
+        self._read += ends
+
+    def append(self, record: RedoRecord) -> None:
+        """Write a record; it is durable after the next `sync`.
+
+        Raises:     StoreUnavailableError: it could not be written; the file is as it was.
+        """
+        line = msgspec.json.encode(record) + b"\n"
+        try:
+            written = os.write(self._handle, line)
+        except OSError:
+            written = -1
+        if written != len(line):
+            os.ftruncate(self._handle, self._read)
+            raise StoreUnavailableError("redo file: expected room for a record, got none")
+        self._read += written
+        self._take(record)
+
+    def sync(self) -> None:
+        """Return once everything that was written is durable."""
+        os.fsync(self._handle)
+
+    def records(self) -> Iterator[RedoRecord]:
+        """Yield the records that stand, in order: a void one takes the one before it away."""
+        pending: RedoRecord | None = None
+        with self._path.open("rb") as lines:
+            for line in lines:
+                record = _decode(line)
+                if pending is not None and not record.void:
+                    yield pending
+                pending = None if record.void else record
+        if pending is not None:
+            yield pending
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+    def _take(self, record: RedoRecord) -> None:
+        before = self._ends[-1]
+        if record.void:
+            self._ends = self._ends[:1]
+        else:
+            head = record.heads[-1] if record.heads else before.head
+            self._ends = [before, _End(record.mark, head, record)]
+
+    def _reopen_if_replaced(self) -> None:
+        held = os.fstat(self._handle)
+        try:
+            named = self._path.stat()
+        except FileNotFoundError:
+            named = None
+        if named is None or (named.st_ino, named.st_dev) != (held.st_ino, held.st_dev) or held.st_size < self._read:
+            os.close(self._handle)
+            self._open()
+
+
+def _decode(line: bytes) -> RedoRecord:
+    try:
+        return _DECODER.decode(line)
+    except msgspec.MsgspecError:
+        raise ForkedLogError("redo file: expected one record a line, got something else") from None

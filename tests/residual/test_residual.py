@@ -1,0 +1,195 @@
+"""Residuals: upper + s has the law of lower, by convolution; what does not exist is refused with a witness."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
+from tiers.noise.discrete_gaussian import DiscreteGaussian
+from tiers.noise.gaussian import Gaussian
+from tiers.noise.laplace import Laplace
+from tiers.noise.lattice_gaussian import LatticeGaussian
+from tiers.noise.law import NoiseLaw
+from tiers.noise.msdlap import MultiScaleDiscreteLaplace
+from tiers.noise.skellam import Skellam
+from tiers.noise.staircase import Staircase
+from tiers.noise.table import LatticeTable
+from tiers.noise.tsg import TwoSidedGeometric
+from tiers.residual import BallProof, ClosedForm, FiniteMix, Residual, SlackBound, residual
+
+F = Fraction
+TSG, MSD, DG = TwoSidedGeometric, MultiScaleDiscreteLaplace, DiscreteGaussian
+
+
+def assert_convolves(step: Residual, upper: NoiseLaw, lower: NoiseLaw, reach: int, tolerance: float = 1e-12) -> None:
+    places = range(-reach, reach + 1)
+    s, u = np.array([step.pmf(k) for k in places]), np.array([upper.pmf(k) for k in places])
+    both = np.convolve(s, u)[reach : 3 * reach + 1]
+    middle = slice(reach // 2, 3 * reach // 2 + 1)
+    wanted = np.array([lower.pmf(k) for k in places])
+    assert np.abs(both - wanted)[middle].max() < tolerance
+    assert (s >= 0).all()
+    assert abs(step.variance() - (lower.variance() - upper.variance())) < 1e-5 * lower.variance()
+    assert step.same_probability() == step.pmf(0)
+
+
+EXACT = [
+    (TSG(F(2)), TSG(F(1)), ClosedForm, 80),
+    (TSG(F(3)), TSG(F(29, 10)), ClosedForm, 60),
+    (Skellam(F(3)), Skellam(F(5)), ClosedForm, 60),
+    (MSD(3, F(3)), MSD(3, F(1)), ClosedForm, 200),
+    (MSD(2, F(4)), TSG(F(3, 4)), BallProof, 90),
+    (MSD(5, F(4)), TSG(F(1, 2)), BallProof, 130),
+    (TSG(F(2)), MSD(2, F(1)), BallProof, 130),
+    (MSD(2, F(4)), MSD(3, F(1)), BallProof, 200),
+]
+
+
+@pytest.mark.parametrize(("upper", "lower", "kind", "reach"), EXACT, ids=str)
+def test_exact_residuals_convolve_to_the_lower_law(upper: NoiseLaw, lower: NoiseLaw, kind: type, reach: int) -> None:
+    step = residual(upper, lower)
+    assert isinstance(step.certificate, kind)
+    assert step.certificate.tau == 0
+    assert_convolves(step, upper, lower, reach)
+
+
+@given(st.fractions(F(1, 3), F(5)), st.fractions(F(1, 50), F(49, 50)))
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+def test_every_falling_pair_of_geometrics_has_a_residual(rate: Fraction, share: Fraction) -> None:
+    upper, lower = TSG(rate.limit_denominator(100)), TSG((rate * share).limit_denominator(1000))
+    step = residual(upper, lower)
+    assert abs(step.variance() / (lower.variance() - upper.variance()) - 1) < 1e-9
+    mix = FiniteMix(upper, lower)
+    for k in (0, 1, 2, 9):
+        assert math.isclose(step.pmf(k), mix.pmf(k), rel_tol=1e-12)
+
+
+@given(st.fractions(F(1, 10), F(40)), st.fractions(F(1, 10), F(40)))
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+def test_skellam_residuals_add_rates_exactly(one: Fraction, more: Fraction) -> None:
+    assert residual(Skellam(one), Skellam(one + more)).law == Skellam(more)
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "sensitivity", "values"),
+    [
+        ("2", "1", 1, {0: "0.5678713428285432016", 1: "0.13657870412852774502", 10: "0.000016855151118914180366"}),
+        ("2", "1", 3, {0: "0.36816337144516854502", 2: "0.064167492997515159616", 10: "0.0044585788697823036377"}),
+        ("5", "0.01", 1, {0: "0.0050006378918929877893", 10: "0.0045241462991259372097"}),
+        ("0.02", "0.001", 3, {0: "0.0026662407639093759241", 10: "0.00016569675591906110133"}),
+    ],
+)
+def test_geometric_residuals_are_the_reference(high: str, low: str, sensitivity: int, values: dict[int, str]) -> None:
+    step = residual(TSG(F(high) / sensitivity), TSG(F(low) / sensitivity))
+    for k, value in values.items():
+        assert math.isclose(step.pmf(k), float(value), rel_tol=1e-12)
+
+
+def test_same_number_probabilities_are_the_ones_shown_to_buyers() -> None:
+    for high, low, wanted in ((F(2), F(1), 0.568), (F(1), F(1, 2), 0.422), (F(1), F(9, 10), 0.883)):
+        step = residual(TSG(high), TSG(low))
+        assert abs(step.same_probability() - wanted) < 5e-4
+        w = (math.sinh(float(low) / 2) / math.sinh(float(high) / 2)) ** 2
+        assert math.isclose(step.same_probability(), w + (1 - w) * math.tanh(float(low) / 2), rel_tol=1e-12)
+    assert residual(Laplace(F(1, 2)), Laplace(F(1))).same_probability() == 0.25
+    assert residual(Gaussian(F(1)), Gaussian(F(3))).same_probability() == 0.0
+    assert residual(Skellam(F(3)), Skellam(F(5))).same_probability() == Skellam(F(2)).pmf(0)
+
+
+def test_continuous_residuals_have_the_missing_variance_and_no_pmf() -> None:
+    step = residual(Gaussian(F(5, 7)), Gaussian(F(5, 2)))
+    assert step.law == Gaussian(F(25, 14))
+    assert abs(step.variance() - 1.7857142857142858) < 1e-15
+    laplace = residual(Laplace(F(1)), Laplace(F(2)))
+    assert laplace.variance() == 6.0
+    assert laplace.law.pdf(1.0) == 0.75 * Laplace(F(2)).pdf(1.0)
+    for t in (0.3, 2.0):
+        stay = float(laplace.law.stay)
+        quotient = stay + (1 - stay) * Laplace(F(2)).cf(t)
+        assert abs(Laplace(F(1)).cf(t) * quotient - Laplace(F(2)).cf(t)) < 1e-15
+    for each in (step, laplace):
+        with pytest.raises(InvalidParameterError):
+            each.pmf(0)
+
+
+def test_gaussian_tiers_of_the_lattice_are_exact() -> None:
+    step = residual(LatticeGaussian(F(1024)), LatticeGaussian(F(2048)))
+    assert step.law == Skellam((F(2048) ** 2 - F(1024) ** 2) / 2)
+    assert step.certificate == ClosedForm("Skellam rates add")
+    assert residual(LatticeGaussian(F(1024)), Skellam(F(10**6))).variance() == 2 * 10**6 - 1024**2
+
+
+@pytest.mark.parametrize(
+    ("upper", "lower", "witness"),
+    [
+        (DG(F(1)), DG(F(11, 10)), r"n = 0\.\.3, has the eigenvalue -0\.1886953486"),
+        (TSG(F(2)), Skellam(F(5)), r"at k = 88 the lower tail"),
+        (MSD(3, F(2)), TSG(F(1, 2)), r"P\(s = 3\) = -0\.00800975"),
+        (Staircase(5, 2, F(2)), Staircase(5, 3, F(1)), r"n = 0\.\.3, has the eigenvalue -0\.1313634985"),
+        (TSG(F(1)), TSG(F(1)), "rate 1 is not below 1"),
+        (TSG(F(1)), TSG(F(2)), "rate 2 is not below 1"),
+        (Skellam(F(5)), Skellam(F(5)), "rates add"),
+        (MSD(2, F(1)), MSD(2, F(1)), "not the smaller"),
+        (MSD(2, F(1)), TSG(F(1)), "at k = "),
+        (DG(F(2)), DG(F(1)), "at k = 2"),
+        (Skellam(F(1)), DG(F(3)), "at k = "),
+        (MSD(2, F(3)), DG(F(4)), "at k = "),
+        (DG(F(1)), TSG(F(1, 2)), "exceeds 1"),
+        (Skellam(F(1)), TSG(F(1, 2)), "exceeds 1"),
+        (Gaussian(F(1)), Gaussian(F(1)), "variances add"),
+        (Laplace(F(2)), Laplace(F(1)), "not the larger"),
+        (Laplace(F(1)), Gaussian(F(9)), "smaller order"),
+        (Gaussian(F(1)), Laplace(F(9)), "exceeds 1"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("allow_slack", [False, True])
+def test_impossible_residuals_are_refused_with_a_witness(
+    upper: NoiseLaw, lower: NoiseLaw, witness: str, allow_slack: bool
+) -> None:
+    with pytest.raises(NoResidualError, match=witness) as caught:
+        residual(upper, lower, allow_slack=allow_slack)
+    assert type(upper).__name__ in caught.value.upper
+    assert caught.value.witness
+
+
+def test_the_witness_in_the_tail_is_real() -> None:
+    upper, lower = TSG(F(2)), Skellam(F(5))
+    high = math.exp(-2 * 88) / (1 + math.exp(-2))
+    low = math.fsum(lower.pmf(k) for k in range(88, 140))
+    assert low < high / 2
+    assert math.fsum(lower.pmf(k) for k in range(87, 140)) > math.exp(-2 * 87) / (1 + math.exp(-2)) / 2
+    assert upper.variance() < lower.variance()
+
+
+def test_slack_must_be_allowed_and_is_booked() -> None:
+    with pytest.raises(SlackNotAllowedError, match=r"τ = 1\.42e-09"):
+        residual(DG(F(1)), DG(F(2)))
+    step = residual(DG(F(1)), DG(F(2)), allow_slack=True)
+    assert isinstance(step.certificate, SlackBound)
+    assert 1.4e-9 < step.certificate.tau < 1.5e-9
+    assert step.certificate.negative <= step.certificate.tau
+    assert step.certificate.distance <= step.certificate.tau
+    assert step.certificate.least < 0
+    assert_convolves(step, DG(F(1)), DG(F(2)), 40, 1e-9)
+
+
+def test_residuals_are_values() -> None:
+    pairs = [(TSG(F(2)), TSG(F(1))), (MSD(2, F(4)), TSG(F(3, 4))), (DG(F(1)), DG(F(2))), (Skellam(F(1)), Skellam(F(2)))]
+    for upper, lower in pairs:
+        one, two = residual(upper, lower, allow_slack=True), residual(upper, lower, allow_slack=True)
+        assert one == two
+        assert hash(one) == hash(two)
+    assert residual(TSG(F(2)), TSG(F(1))) != residual(TSG(F(2)), TSG(F(1, 2)))
+
+
+def test_pairs_outside_the_framework_are_named() -> None:
+    with pytest.raises(InvalidParameterError):
+        residual(TSG(F(1)), Laplace(F(5)))
+    wide = LatticeTable(-(10**5), (1, *([0] * (2 * 10**5 - 1)), 1), 1)
+    with pytest.raises(InvalidParameterError):
+        residual(TSG(F(5)), wide, allow_slack=True)

@@ -1,0 +1,338 @@
+"""Late tiers: the joint law is the same in every order of insertion, proved by enumeration; then draws; then refusals."""
+
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.sampling.tree import assert_law, law_of
+from tiers.budget import Ladder
+from tiers.chain import Draw, answer_of, check_truth, draw_chain, insert, late_spec, noise_of, plan, specs
+from tiers.chain.balls import mass
+from tiers.chain.steps import Between, Enumerated, between, sampler_of, step_law, step_sampler
+from tiers.errors import (
+    BudgetOrderError,
+    InvalidParameterError,
+    NoResidualError,
+    SlackNotAllowedError,
+    TierError,
+    TruthChangedError,
+)
+from tiers.identity import DrawSpec, Role, TierLaw, stream_key
+from tiers.noise.discrete_gaussian import DiscreteGaussian
+from tiers.noise.law import NoiseLaw
+from tiers.noise.msdlap import MultiScaleDiscreteLaplace
+from tiers.noise.skellam import Skellam
+from tiers.noise.tsg import TwoSidedGeometric
+from tiers.sensitivity import ChangeSet
+
+CHAIN, ONE, SMALL = "0" * 64, ChangeSet.scalar(1), Fraction(1, 1000)
+
+
+def tsg(*rates: str) -> list[TierLaw]:
+    return [TierLaw(TwoSidedGeometric(Fraction(rate)), ONE) for rate in rates]
+
+
+def skellam(*rates: str) -> list[TierLaw]:
+    return [TierLaw(Skellam(Fraction(rate)), ONE, SMALL) for rate in rates]
+
+
+def mixed() -> list[TierLaw]:
+    multi = [MultiScaleDiscreteLaplace(2, Fraction(rate)) for rate in (5, 4)]
+    plain = [TwoSidedGeometric(Fraction(rate)) for rate in (Fraction(3, 4), Fraction(2, 5))]
+    return [TierLaw(noise, ChangeSet.scalar(2)) for noise in (*multi, *plain)]
+
+
+CHAINS = {
+    "tsg-3": tsg("2", "1", "0.5"),
+    "tsg-4": tsg("3", "1", "0.9", "0.2"),
+    "skellam-4": skellam("0.5", "1", "2.5", "4"),
+    "mixed-3": mixed()[1:],
+    "mixed-4": mixed(),
+}
+TRUTH = 2
+WINDOW = range(-2, 6)
+
+
+@cache
+def conditional(role: Role, law: NoiseLaw, parents: tuple[NoiseLaw, ...], noise: int, gap: int) -> float:
+    """What the product's own sampler gives to one value, given what it may depend on."""
+    if role in (Role.BRIDGE, Role.LATE_TOP):
+        return between(role, law, parents).pmf(noise, gap)
+    return step_law(role, law, parents).pmf(noise)
+
+
+def joint(tiers: Sequence[TierLaw], order: Sequence[int]) -> dict[tuple[int, ...], float]:
+    """The joint pmf on a window when tiers are put in one by one: roles and parents as the product chooses them."""
+    drawn: list[Draw] = []
+    made: list[DrawSpec] = []
+    for at in order:
+        law = tiers[at]
+        spec = late_spec(law, drawn, epoch=1) if drawn else DrawSpec(CHAIN, 1, Role.BASE, law, (), 0, 1, "tsg-digits/1")
+        drawn.append(Draw(spec, (0,)))
+        made.append(spec)
+    place = {law: at for at, law in enumerate(tiers)}
+    table = {}
+    for point in itertools.product(WINDOW, repeat=len(tiers)):
+        chance = 1.0
+        for spec in made:
+            ends = [point[place[parent]] for parent in spec.parents]
+            upper = TRUTH if spec.role.reads_truth else ends[0]
+            gap = ends[-1] - upper if spec.role in (Role.BRIDGE, Role.LATE_TOP) else 0
+            noises = tuple(parent.noise for parent in spec.parents)
+            chance *= conditional(spec.role, spec.law.noise, noises, point[place[spec.law]] - upper, gap)
+        table[point] = chance
+    return table
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_every_order_of_insertion_has_the_joint_law_of_drawing_top_down(name: str) -> None:
+    tiers = CHAINS[name]
+    orders = list(itertools.permutations(range(len(tiers))))
+    wanted = joint(tiers, orders[0])
+    assert len(orders) == math.factorial(len(tiers))
+    assert sum(wanted.values()) > 0.02, "the window holds a share of the law worth comparing"
+    points = list(wanted)
+    for order in orders[1:]:
+        found = joint(tiers, order)
+        np.testing.assert_allclose([found[p] for p in points], [wanted[p] for p in points], rtol=1e-12, atol=1e-300)
+
+
+def test_enumeration_tells_a_wrong_bridge() -> None:
+    """The same comparison is red when the middle tier ignores the tier below: the proof has teeth."""
+    tiers = CHAINS["tsg-3"]
+    wanted = joint(tiers, (0, 1, 2))
+    upper, middle, lower = (tier.noise for tier in tiers)
+    star = {
+        (a, b, c): conditional(Role.BASE, upper, (), a - TRUTH, 0)
+        * conditional(Role.RESIDUAL, middle, (upper,), b - a, 0)
+        * conditional(Role.RESIDUAL, lower, (upper,), c - a, 0)
+        for a, b, c in wanted
+    }
+    assert max(abs(star[p] - wanted[p]) for p in wanted) > 1e-2
+
+
+@pytest.mark.parametrize("bits", [2, 3])
+def test_every_word_of_a_counted_bridge_leads_to_its_law(bits: int) -> None:
+    tiers = [tier.noise for tier in mixed()]
+    late = between(Role.BRIDGE, tiers[2], (tiers[0], tiers[3]))
+    assert late.name == "enumeration/1"
+    for gap in (0, 3):
+        sampler = late._enumerated(gap)
+        decided, undecided = law_of(lambda script, each=sampler: each.draw_one(script, 0), bits, Fraction(1, 2**12))
+        assert_law(decided, undecided, lambda j, gap=gap: late.pmf(j, gap), most=0.02)
+
+
+LAWS = {
+    "msdlap": MultiScaleDiscreteLaplace(2, Fraction(2)),
+    "mix": step_law(Role.RESIDUAL, mixed()[2].noise, (mixed()[1].noise,)),
+    "discrete-gaussian": DiscreteGaussian(Fraction(1)),
+    "slack": step_law(Role.RESIDUAL, DiscreteGaussian(Fraction(2)), (DiscreteGaussian(Fraction(1)),)),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("bits", [2, 3])
+def test_every_word_of_an_inverted_step_leads_to_its_law(name: str, bits: int) -> None:
+    law = LAWS[name]
+    sampler = step_sampler("inversion/1", law)
+    decided, undecided = law_of(lambda script: sampler.draw_one(script, 0), bits, Fraction(1, 2**12))  # type: ignore[attr-defined]
+    assert_law(decided, undecided, law.pmf, most=0.05)
+
+
+def key_of(spec: DrawSpec) -> bytes:
+    return stream_key(hashlib.sha256(b"insertion").digest(), spec)
+
+
+def test_a_late_tier_is_drawn_from_its_neighbours_and_replays() -> None:
+    full = specs(CHAIN, plan(Ladder.parse(["2", "1", "0.5", "0.2"]), 1), epoch=1, grain=0, length=40)
+    truth = list(range(40))
+    top, second, third, low = (spec.law for spec in full)
+    base = draw_chain(truth, specs(CHAIN, plan(Ladder.parse(["1"]), 1), epoch=1, grain=0, length=40), key_of)[0]
+    lowest = insert(low, [base], key_of, epoch=1)
+    middle = insert(third, [lowest, base], key_of, epoch=2)
+    known = [middle, base, lowest]
+    late = insert(top, known, key_of, epoch=3, truth=truth, base_key=key_of(base.spec))
+    assert [draw.spec.role for draw in (base, lowest, middle, late)] == [
+        Role.BASE, Role.RESIDUAL, Role.BRIDGE, Role.LATE_TOP
+    ]  # fmt: skip
+    assert middle.spec.parents == (second, low)
+    assert late.spec.parents == (second,)
+    assert [draw.spec.epoch for draw in (lowest, middle, late)] == [1, 2, 3]
+    for draw, parents in ((lowest, [base]), (middle, [base, lowest])):
+        answers = [parent.answer for parent in parents]
+        assert answer_of(draw.spec, key_of(draw.spec), answers) == draw.answer
+        assert insert(draw.spec.law, parents, key_of, epoch=draw.spec.epoch) == draw
+    gaps = [below - value for value, below in zip(truth, base.answer, strict=True)]
+    noise = noise_of(late.spec, key_of(late.spec), gaps)
+    assert tuple(value + extra for value, extra in zip(truth, noise, strict=True)) == late.answer
+    higher = insert(tsg("3")[0], [late, *known], key_of, epoch=3, truth=truth, base_key=key_of(base.spec))
+    assert higher.spec.parents == (top,), "above a late top, while the check still reads the first base draw"
+    with pytest.raises(InvalidParameterError, match="role"):
+        answer_of(late.spec, key_of(late.spec), [base.answer])
+
+
+ALPHA, N = 1e-9, 30_000
+
+
+def p_value(draws: np.ndarray, pmf: Callable[[int], float]) -> float:
+    low, high = int(draws.min()), int(draws.max())
+    seen = np.bincount(draws - low).astype(float)
+    wanted = np.array([pmf(k) for k in range(low, high + 1)]) * len(draws)
+    body = wanted >= 25
+    seen = np.append(seen[body], len(draws) - seen[body].sum())
+    wanted = np.append(wanted[body], max(1e-9, len(draws) - wanted[body].sum()))
+    if wanted[-1] < 25:
+        seen, wanted = np.append(seen[:-2], seen[-2:].sum()), np.append(wanted[:-2], wanted[-2:].sum())
+    return float(stats.chi2.sf(((seen - wanted) ** 2 / wanted).sum(), len(seen) - 1))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["tsg", "skellam", "mixed"])
+def test_drawn_late_tiers_have_the_law_and_near_misses_are_told(name: str) -> None:
+    tiers = {"tsg": tsg("2", "1", "0.5"), "skellam": skellam("1", "3", "7"), "mixed": mixed()[1:]}[name]
+    entries = N if name == "tsg" else 2000
+    top, middle, low = tiers
+    base = DrawSpec(
+        CHAIN, 1, Role.BASE, middle, (), 0, entries, sampler_of(step_law(Role.BASE, middle.noise, ()), entries)
+    )
+    truth = [0] * entries
+    known = list(draw_chain(truth, [base], key_of))
+    known.append(insert(low, known, key_of, epoch=1))
+    late = insert(top, known, key_of, epoch=1, truth=truth, base_key=key_of(base))
+    first = np.array(late.answer)
+    assert p_value(first, top.noise.pmf) > ALPHA
+    assert p_value(first, middle.noise.pmf) < ALPHA, "the law of the tier below is told from it"
+    step = np.array(known[0].answer) - first
+    assert p_value(step, step_law(Role.RESIDUAL, middle.noise, (top.noise,)).pmf) > ALPHA
+    direct = step_law(Role.RESIDUAL, low.noise, (top.noise,))
+    assert p_value(np.array(known[1].answer) - first, direct.pmf) > ALPHA
+    # the step down is independent of the late top; of an independent second draw it would not be
+    assert abs(np.corrcoef(first, step)[0, 1]) < 6 / math.sqrt(entries)
+    fresh = (
+        np.array(
+            draw_chain(truth, [DrawSpec(CHAIN, 2, Role.BASE, top, (), 0, entries, base.sampler)], key_of)[0].answer
+        )
+        if name != "mixed"
+        else None
+    )
+    if fresh is not None:
+        assert abs(np.corrcoef(fresh, np.array(known[0].answer) - fresh)[0, 1]) > 6 / math.sqrt(entries)
+
+
+def known_chain(*rates: str) -> list[Draw]:
+    draws = specs(CHAIN, plan(Ladder.parse(rates), 1), epoch=1, grain=0, length=2)
+    return list(draw_chain([5, 6], draws, key_of))
+
+
+def test_another_truth_is_never_bridged_and_never_named() -> None:
+    known = known_chain("1", "0.5")
+    base_key = key_of(known[0].spec)
+    check_truth([5, 6], known, base_key)
+    for truth, key in (([5, 7], base_key), ([6, 6], base_key), ([5, 6], bytes(32))):
+        with pytest.raises(TruthChangedError) as refusal:
+            insert(tsg("2")[0], known, key_of, epoch=1, truth=truth, base_key=key)
+        assert str(truth[1]) not in str(refusal.value).replace(CHAIN[:12], "")
+    with pytest.raises(InvalidParameterError, match="truth"):
+        check_truth([5], known, base_key)
+    with pytest.raises(InvalidParameterError, match="base draw"):
+        check_truth([5, 6], known[1:], base_key)
+
+
+def test_a_late_top_needs_truth_and_base_key_and_nothing_else_may_have_them() -> None:
+    known = known_chain("1", "0.5")
+    base_key = key_of(known[0].spec)
+    for extra in ({}, {"truth": [5, 6]}, {"base_key": base_key}):
+        with pytest.raises(InvalidParameterError, match="truth and base key"):
+            insert(tsg("2")[0], known, key_of, epoch=1, **extra)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameterError, match="truth and base key"):
+        insert(tsg("0.7")[0], known, key_of, epoch=1, truth=[5, 6], base_key=base_key)
+
+
+def test_laws_that_do_not_fit_the_chain_are_refused() -> None:
+    known = known_chain("1", "0.5")
+    other_set = TierLaw(TwoSidedGeometric(Fraction(1, 3)), ChangeSet.scalar(2))
+    other_delta = TierLaw(TwoSidedGeometric(Fraction(1, 3)), ONE, SMALL)
+    light = TierLaw(MultiScaleDiscreteLaplace(3, Fraction(2)), ChangeSet.scalar(3))
+    for law, error in ((known[1].spec.law, InvalidParameterError), (other_set, InvalidParameterError)):
+        with pytest.raises(error):
+            insert(law, known, key_of, epoch=1)
+    with pytest.raises(InvalidParameterError, match="delta"):
+        insert(other_delta, known, key_of, epoch=1)
+    with pytest.raises(InvalidParameterError, match="known draws"):
+        insert(tsg("0.7")[0], [], key_of, epoch=1)
+    with pytest.raises(InvalidParameterError, match="known draws"):
+        insert(tsg("0.7")[0], [known[0], known[0]], key_of, epoch=1)
+    draws = specs(CHAIN, plan(Ladder.parse(["1.5"]), 3, "tsg"), epoch=1, grain=0, length=1)
+    heavier = TierLaw(TwoSidedGeometric(Fraction(2, 3)), ChangeSet.scalar(3))
+    base = list(draw_chain([0], draws, key_of))
+    with pytest.raises(NoResidualError, match="P\\(s = "):
+        insert(light, base, key_of, epoch=1, truth=[0], base_key=key_of(draws[0]))
+    assert late_spec(heavier, base, epoch=1).role is Role.LATE_TOP
+
+
+def test_a_tier_that_is_more_accurate_at_a_smaller_label_is_refused() -> None:
+    """Rank orders; ε must fall with it: a pure law that beats the tier above it in variance would break the labels."""
+    multi = TierLaw(MultiScaleDiscreteLaplace(2, Fraction(4)), ChangeSet.scalar(2))
+    known = [Draw(DrawSpec(CHAIN, 1, Role.BASE, multi, (), 0, 1, "inversion/1"), (3,))]
+    below = TierLaw(TwoSidedGeometric(Fraction(2)), ChangeSet.scalar(2))  # ε = 4 as well, more noise
+    with pytest.raises((BudgetOrderError, NoResidualError)):
+        insert(below, known, key_of, epoch=1)
+    with pytest.raises(BudgetOrderError):
+        late_spec(below, known, epoch=1)
+
+
+def test_chains_with_slack_grow_downwards_only() -> None:
+    ladder = Ladder.parse(["3", "1"])
+    chain = plan(ladder, 1, "discrete-gaussian", "0.000001", allow_slack=True)
+    assert not chain.exact
+    draws = specs(CHAIN, chain, epoch=1, grain=0, length=1)
+    known = list(draw_chain([9], draws, key_of))
+    delta = Fraction(1, 10**6)
+    between_them = TierLaw(DiscreteGaussian.at(Fraction(2), delta, ONE), ONE, delta)
+    above = TierLaw(DiscreteGaussian.at(Fraction(4), delta, ONE), ONE, delta)
+    below = TierLaw(DiscreteGaussian.at(Fraction(1, 2), delta, ONE), ONE, delta)
+    for law in (between_them, above):
+        with pytest.raises(SlackNotAllowedError):
+            insert(law, known, key_of, epoch=1, truth=[9], base_key=key_of(draws[0]))
+    with pytest.raises(SlackNotAllowedError):
+        insert(below, known, key_of, epoch=1)
+
+
+def test_noise_of_refuses_what_it_cannot_replay() -> None:
+    known = known_chain("1", "0.5")
+    bridge = insert(tsg("0.7")[0], known, key_of, epoch=1).spec
+    with pytest.raises(InvalidParameterError, match="gaps"):
+        noise_of(bridge, bytes(32))
+    with pytest.raises(InvalidParameterError, match="gaps"):
+        noise_of(known[0].spec, bytes(32), [1, 2])
+    other = DrawSpec(CHAIN, 1, Role.BRIDGE, bridge.law, bridge.parents, 0, 2, "enumeration/1")
+    with pytest.raises(InvalidParameterError, match="sampler"):
+        noise_of(other, bytes(32), [1, 2])
+    with pytest.raises(TierError):
+        noise_of(DrawSpec(CHAIN, 1, Role.BASE, bridge.law, (), 0, 2, "cells/9"), bytes(32))
+    with pytest.raises(InvalidParameterError):
+        answer_of(bridge, bytes(32), [known[0].answer])
+    with pytest.raises(InvalidParameterError):
+        between(Role.BASE, bridge.law.noise, (known[0].spec.law.noise,))
+
+
+def test_huge_truths_pass_through_bridges() -> None:
+    draws = specs(CHAIN, plan(Ladder.parse(["1", "0.2"]), 1), epoch=1, grain=0, length=1)
+    truth = [2**127]
+    known = list(draw_chain(truth, draws, key_of))
+    late = insert(tsg("0.5")[0], known, key_of, epoch=1)
+    top = insert(tsg("3")[0], [*known, late], key_of, epoch=1, truth=truth, base_key=key_of(draws[0]))
+    assert all(abs(draw.answer[0] - 2**127) < 500 for draw in (late, top))
+
+
+def test_a_count_of_all_integers_meets_each_once() -> None:
+    noise = Enumerated(lambda k: mass(TwoSidedGeometric(Fraction(1)), k), centre=-7)
+    assert sorted(noise.place(n) for n in range(101)) == list(range(-57, 44))
+    assert isinstance(between(Role.LATE_TOP, tsg("2")[0].noise, (tsg("1")[0].noise,)), Between)

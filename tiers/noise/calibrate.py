@@ -1,0 +1,197 @@
+"""Calibration by bisection on short decimals: bounded steps, the safe side of the rounding, checked again."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from tiers.errors import InvalidParameterError
+from tiers.sensitivity import ChangeSet
+
+__all__ = [
+    "check_confidence",
+    "check_delta",
+    "check_epsilon",
+    "check_half_width",
+    "check_loss",
+    "gaussian_variance",
+    "greatest",
+    "least",
+    "least_integer",
+    "log_excess",
+]
+
+_DIGITS = 12
+_DECADE: int = 9 * 10 ** (_DIGITS - 1)
+
+
+def least(lacks: Callable[[Fraction], float], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
+    """Return the least decimal x of 12 digits in [low, high] with lacks(x) ≤ 0, for `lacks` falling in x.
+
+    Args:       lacks: a measure of what is missing, or a plain truth value of "not enough"; a measure is interpolated
+                (about 10 evaluations), a truth value bisected (about 50). guess: where to look first.
+    Returns:    an x at which `lacks` was at most 0 and whose lower neighbour failed: at most 10⁻¹¹ too large.
+    Raises:     InvalidParameterError: something is missing even at `high`.
+    Example:
+        >>> least(lambda x: x * x < 2, Fraction(1), Fraction(1, 1000), Fraction(1000))
+        Fraction(70710678119, 50000000000)
+        >>> least(lambda x: 2.0 - x * x, Fraction(1), Fraction(1, 1000), Fraction(1000))
+        Fraction(70710678119, 50000000000)
+    """
+    bottom, top = _bracket(lambda place: float(lacks(_value(place))), guess, low, high)
+    return _value(top) if top is not None else _refuse(bottom)
+
+
+def greatest(holds: Callable[[Fraction], bool], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
+    """Return the greatest decimal x of 12 digits in [low, high] with holds(x), for `holds` true and then false.
+
+    Raises:     InvalidParameterError: `holds` is false at `low`.
+    Example:
+        >>> float(greatest(lambda x: x * x <= 2, Fraction(1), Fraction(1, 1000), Fraction(1000)))
+        1.41421356237
+    """
+    bottom, top = _bracket(lambda place: float(holds(_value(place))), guess, low, high)
+    if top is None:
+        return _value(bottom)
+    return _value(top - 1) if top > _place(low) else _refuse(top)
+
+
+def log_excess(delta: float, allowed: Fraction) -> float:
+    """Return log(δ/allowed), and more than 0 exactly when δ exceeds what is allowed: a measure for `least`.
+
+    Example:
+        >>> log_excess(0.1, Fraction(1, 10)) > 0, log_excess(0.0, Fraction(1, 10)) < 0
+        (True, True)
+    """
+    enough = Fraction(delta) <= allowed
+    measure = math.log(max(delta, 5e-324)) + math.log(allowed.denominator) - math.log(allowed.numerator)
+    return min(measure, 0.0) if enough else max(measure, 1e-16)
+
+
+def _bracket(lacks: Callable[[int], float], guess: Fraction, low: Fraction, high: Fraction) -> tuple[int, int | None]:
+    """Return (t − 1, t) for the least place t with lacks(t) ≤ 0, or (last, None): gallop from the guess, close in."""
+    first, last = _place(low), _place(high)
+    place, stride = min(max(_place(guess), first), last), _DECADE // 64
+    value = lacks(place)
+    if value <= 0:
+        top, under, bottom, over = place, value, first - 1, 1.0
+        while top > first:
+            place = max(first, top - stride)
+            value = lacks(place)
+            if value > 0:
+                bottom, over = place, value
+                break
+            top, under, stride = place, value, 2 * stride
+    else:
+        bottom, over, top, under = place, value, last + 1, 0.0
+        while bottom < last:
+            place = min(last, bottom + stride)
+            value = lacks(place)
+            if value <= 0:
+                top, under = place, value
+                break
+            bottom, over, stride = place, value, 2 * stride
+        if top > last:
+            return last, None
+    return _close_in(lacks, bottom, over, top, under)
+
+
+def _close_in(lacks: Callable[[int], float], bottom: int, over: float, top: int, under: float) -> tuple[int, int]:
+    """Shrink a bracket to neighbours by regula falsi (Illinois), with a bisection at every third step."""
+    step = 0
+    while top - bottom > 1:
+        step += 1
+        share = over / (over - under) if step % 3 and under < 0 else 0.5
+        middle = min(max(bottom + math.ceil((top - bottom) * share), bottom + 1), top - 1)
+        value = lacks(middle)
+        if value <= 0:
+            top, under, over = middle, value, over / 2
+        else:
+            bottom, over, under = middle, value, under / 2
+    return bottom, top
+
+
+def _value(place: int) -> Fraction:
+    exponent, digits = divmod(place, _DECADE)
+    shift = exponent - _DIGITS + 1
+    whole = 10 ** (_DIGITS - 1) + digits
+    return Fraction(whole * 10**shift) if shift >= 0 else Fraction(whole, 10**-shift)
+
+
+def _place(value: Fraction) -> int:
+    exponent = math.floor(math.log10(value))
+    decade = Fraction(10) ** exponent
+    return exponent * _DECADE + int((value / decade - 1) * 10 ** (_DIGITS - 1))
+
+
+def _refuse(place: int) -> Fraction:
+    raise InvalidParameterError("calibration", "a wish that the law can meet within its range", float(_value(place)))
+
+
+def least_integer(holds: Callable[[int], bool], guess: int = 0) -> int:
+    """Return the least integer h ≥ 0 with holds(h), for `holds` false and then true; a good guess saves time only.
+
+    Example:
+        >>> least_integer(lambda h: h * h >= 10)
+        4
+    """
+    low, high, stride = guess - 1, guess, 1
+    if holds(guess):
+        while low >= 0 and holds(low):
+            low, high, stride = max(-1, low - stride), low, 2 * stride
+    else:
+        low, high = guess, guess + 1
+        while not holds(high):
+            low, high, stride = high, high + stride, 2 * stride
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def gaussian_variance(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> float:
+    """Return roughly the variance at which Gaussian noise would be (ε, δ)-DP: where to start a calibration.
+
+    Example:
+        >>> round(gaussian_variance(Fraction(1), Fraction(1, 10**6), ChangeSet.scalar(1)))
+        29
+    """
+    full, rest = divmod(change_set.total, change_set.step)
+    squares = full * change_set.step**2 + rest**2
+    logs = math.log(delta.denominator) - math.log(delta.numerator)
+    ratio = math.sqrt(2 * logs + 2 * float(epsilon)) - math.sqrt(2 * logs)
+    return squares / max(ratio, 1e-12) ** 2
+
+
+def check_epsilon(epsilon: Fraction) -> Fraction:
+    """Return ε if it is an exact rational in (0, 10⁴]."""
+    if not isinstance(epsilon, Fraction) or not Fraction(1, 10**12) <= epsilon <= 10**4:
+        raise InvalidParameterError("epsilon", "a Fraction with 10⁻¹² ≤ ε ≤ 10⁴", epsilon)
+    return epsilon
+
+
+def check_loss(epsilon: Fraction) -> Fraction:
+    """Return a loss ε at which δ is asked for, if it is an exact rational of at least 0."""
+    if not isinstance(epsilon, Fraction) or epsilon < 0:
+        raise InvalidParameterError("epsilon", "a Fraction with ε ≥ 0", epsilon)
+    return epsilon
+
+
+def check_delta(delta: Fraction) -> Fraction:
+    """Return δ if it is an exact rational in (0, 1)."""
+    if not isinstance(delta, Fraction) or not Fraction(1, 10**100) <= delta < 1:
+        raise InvalidParameterError("delta", "a Fraction with 10⁻¹⁰⁰ ≤ δ < 1", delta)
+    return delta
+
+
+def check_confidence(confidence: Fraction) -> Fraction:
+    """Return the confidence if it is an exact rational in (0, 1)."""
+    if not isinstance(confidence, Fraction) or not 0 < confidence < 1:
+        raise InvalidParameterError("confidence", "a Fraction with 0 < confidence < 1", confidence)
+    return confidence
+
+
+def check_half_width(half_width: int) -> int:
+    """Return the error bar if it is an integer of at least 0 steps."""
+    if isinstance(half_width, bool) or not isinstance(half_width, int) or not 0 <= half_width <= 2**62:
+        raise InvalidParameterError("half width", "an integer from 0 to 2⁶² steps", half_width)
+    return half_width

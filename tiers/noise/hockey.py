@@ -1,0 +1,141 @@
+"""Exact (ε, δ) of a symmetric log-concave law: the best set is a tail, so δ is a difference of two tails.
+
+For such a law P(x)/P(x + d) rises with x, so sup_A P(A) − e^ε·P(A + d) is reached by a tail {x ≥ t}; both directions
+agree by symmetry, and δ rises with d, so the largest shift of a change set is the worst.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+from tiers.errors import InvalidParameterError
+from tiers.noise.tails import Tails
+from tiers.real import exact, floor_scaled
+
+__all__ = ["TailsOf", "delta_of_shift", "delta_units", "epsilon_of_shift", "float_above", "gamma_units"]
+
+TailsOf = Callable[[int], Tails]
+_FIRST_BITS = 192
+_BITS_LIMIT = 1 << 13
+_GOOD = 46
+_NUDGE = 1 + 2**-44
+
+
+def delta_of_shift(tails_of: TailsOf, shift: int, epsilon: Fraction) -> float:
+    """Return δ(ε) = max_t P(X ≥ t) − e^ε·P(X ≥ t + d), rounded up, within 10⁻¹² of its value.
+
+    Args:       tails_of: the law's tails for a number of bits. shift: d ≥ 1. epsilon: ε ≥ 0.
+    Example:
+        >>> from tiers.noise.skellam import Skellam
+        >>> round(delta_of_shift(Skellam(Fraction(712043726159, 10**11)).tails, 1, Fraction(1)), 15)
+        1e-06
+    """
+    bits = _FIRST_BITS
+    while True:
+        tails = tails_of(bits)
+        value, error = delta_units(tails, shift, gamma_units(epsilon, bits))
+        enough = value > error << _GOOD
+        if enough or bits >= _BITS_LIMIT:
+            return min(1.0, float_above(Fraction(value + error, 1 << bits)))
+        bits = min(2 * bits, _BITS_LIMIT)
+
+
+def delta_units(tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
+    """Return δ at e^ε = γ ≥ 1 in units, and the units by which it may be off. γ comes in the same units, floored."""
+    bits, mass = tails.bits, tails.mass
+
+    def gains(t: int) -> bool:
+        return mass(t) << bits >= gamma * mass(t + shift)
+
+    low, high = _bracket(gains, tails, shift, gamma)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if gains(middle) else (middle, high)
+    value = tails.tail(high) - (gamma * tails.tail(high + shift) >> bits)
+    return max(0, value), (4 * (tails.error + 1) * (gamma + (1 << bits)) >> bits) + 1
+
+
+def _bracket(gains: Callable[[int], bool], tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
+    """Return low < high around the threshold: the whole range, or for a near-Gaussian law a few steps around a guess.
+
+    Each factor P(t)/P(t + 1) is about e^asinh(t/variance), so γ is crossed near t = variance·sinh(log γ/d) − d/2.
+    """
+    least, most = -(shift // 2) - 1, tails.reach + 1
+    if not tails.variance or gamma.bit_length() > tails.bits + 900:
+        return least, most
+    loss = math.log(gamma / (1 << tails.bits)) / shift
+    guess = Fraction(tails.variance) * Fraction(math.sinh(min(loss, 600.0))) - Fraction(shift, 2)
+    place, stride = min(max(round(guess), least + 1), most - 1), 1
+    if gains(place):
+        while place - stride > least and gains(place - stride):
+            place, stride = place - stride, 4 * stride
+        return max(least, place - stride), place
+    while place + stride < most and not gains(place + stride):
+        place, stride = place + stride, 4 * stride
+    return place, min(most, place + stride)
+
+
+def epsilon_of_shift(tails_of: TailsOf, shift: int, delta: Fraction) -> float:
+    """Return the least ε ≥ 0 with δ(ε) ≤ `delta`, rounded up, within 10⁻¹² of its value.
+
+    Law:        ε(δ) = max(0, log max_t (P(X ≥ t) − δ)/P(X ≥ t + d)), a quotient that rises in t and then falls.
+    Raises:     InvalidParameterError: δ outside (0, 1), or a shift that leaves probabilities below 2^−8192.
+    Example:
+        >>> from tiers.noise.skellam import Skellam
+        >>> round(epsilon_of_shift(Skellam(Fraction(712043726159, 10**11)).tails, 1, Fraction(1, 10**6)), 10)
+        1.0
+    """
+    if not isinstance(delta, Fraction) or not 0 < delta < 1:
+        raise InvalidParameterError("delta", "a Fraction with 0 < δ < 1", delta)
+    bits = _FIRST_BITS
+    while True:
+        tails = tails_of(bits)
+        unit, slack = (delta.numerator << bits) // delta.denominator, 2 * tails.error + 2
+        place = _best_tail(tails, shift, unit)
+        base = tails.tail(place + shift)
+        excess = tails.tail(place) - unit - base
+        certain = min(unit, base) > slack << _GOOD
+        if certain and excess < -slack:
+            return 0.0
+        if certain and (excess > slack << _GOOD or bits >= _BITS_LIMIT):
+            return math.log1p((max(0, excess) + 2 * slack) / (base - slack)) * _NUDGE
+        if bits >= _BITS_LIMIT:
+            raise InvalidParameterError("shift", "one whose loss fits 8192 bits of precision", shift)
+        bits = min(2 * bits, _BITS_LIMIT)
+
+
+def _best_tail(tails: Tails, shift: int, unit: int) -> int:
+    """Return the t at which (P(X ≥ t) − δ)/P(X ≥ t + d) peaks: it rises while it exceeds P(X = t)/P(X = t + d)."""
+    mass, tail = tails.mass, tails.tail
+    low, high = -(shift // 2) - 1, tails.reach + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        top = tail(middle) - unit
+        if top > 0 and top * mass(middle + shift) >= mass(middle) * tail(middle + shift):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@lru_cache(maxsize=4096)
+def gamma_units(epsilon: Fraction, bits: int) -> int:
+    """Return ⌊2^bits·e^ε⌋.
+
+    Example:
+        >>> gamma_units(Fraction(1), 4)
+        43
+    """
+    return floor_scaled(lambda: exact(epsilon).exp(), bits) if epsilon else 1 << bits
+
+
+def float_above(value: Fraction) -> float:
+    """Return a double that is not below `value`.
+
+    Example:
+        >>> float_above(Fraction(1, 10)) >= Fraction(1, 10)
+        True
+    """
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)

@@ -1,0 +1,74 @@
+"""The noise laws as one type: what a planner, a sampler and an auditor may treat alike."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TypeAlias
+
+from tiers.errors import InvalidParameterError
+from tiers.guarantee import ApproxDP, PureDP
+from tiers.noise.discrete_gaussian import DiscreteGaussian
+from tiers.noise.gaussian import Gaussian
+from tiers.noise.laplace import Laplace
+from tiers.noise.lattice_gaussian import LatticeGaussian
+from tiers.noise.msdlap import MultiScaleDiscreteLaplace
+from tiers.noise.skellam import Skellam
+from tiers.noise.staircase import Staircase
+from tiers.noise.tsg import TwoSidedGeometric
+from tiers.sensitivity import ChangeSet
+
+__all__ = ["FAMILIES", "ContinuousLaw", "NoiseLaw", "guarantee_of", "law_from"]
+
+NoiseLaw: TypeAlias = (
+    TwoSidedGeometric | Skellam | LatticeGaussian | MultiScaleDiscreteLaplace | DiscreteGaussian | Staircase
+)
+ContinuousLaw: TypeAlias = Laplace | Gaussian
+FAMILIES: dict[str, type[NoiseLaw]] = {
+    law.family: law
+    for law in (TwoSidedGeometric, Skellam, LatticeGaussian, MultiScaleDiscreteLaplace, DiscreteGaussian, Staircase)
+}
+
+
+def law_from(family: str, parameters: Mapping[str, str]) -> NoiseLaw:
+    """Read a lattice law back from its identity; refuses whatever `parameters()` would not have written.
+
+    Raises:     InvalidParameterError: an unknown family, a missing, further, non-canonical or bad parameter.
+    Example:
+        >>> law_from("msdlap", {"rate": "0.5", "scales": "2"})
+        MultiScaleDiscreteLaplace(scales=2, rate=Fraction(1, 2))
+    """
+    kind = FAMILIES.get(family)
+    if kind is None:
+        raise InvalidParameterError("family", f"one of {', '.join(sorted(FAMILIES))}", family)
+    whole = {"scales", "period", "inner"}
+    try:
+        values = {name: int(text) if name in whole else Fraction(text) for name, text in parameters.items()}
+        law = kind(**values)  # type: ignore[arg-type]
+    except InvalidParameterError:
+        raise
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):
+        raise InvalidParameterError("parameters", f"those of {family}", parameters) from None
+    if law.parameters() != dict(parameters):
+        raise InvalidParameterError("parameters", "canonical texts", parameters)
+    return law
+
+
+def guarantee_of(
+    law: NoiseLaw | ContinuousLaw, change_set: ChangeSet, delta: Fraction = Fraction(0)
+) -> PureDP | ApproxDP:
+    """Return what a law promises over a change set: its pure ε at δ = 0, else the least ε at this δ, rounded up.
+
+    Raises:     InvalidParameterError: δ = 0 for a law that has no pure ε.
+    Example:
+        >>> guarantee_of(TwoSidedGeometric(Fraction(1, 4)), ChangeSet.scalar(4)).epsilon
+        Fraction(1, 1)
+        >>> float(guarantee_of(Skellam(Fraction(100)), ChangeSet.scalar(1), Fraction(1, 10**6)).epsilon) < 0.2716
+        True
+    """
+    match law:
+        case TwoSidedGeometric() | MultiScaleDiscreteLaplace() | Staircase() | Laplace():
+            pure = PureDP(law.epsilon(change_set))
+            return pure if delta == 0 else ApproxDP(pure.epsilon, delta)
+        case _:
+            if delta == 0:
+                raise InvalidParameterError("δ", f"δ > 0, for no {law.family} law is ε-DP", delta)
+            return ApproxDP(Fraction(law.epsilon_at(delta, change_set)), delta)
