@@ -14,10 +14,10 @@ from litestar.testing import TestClient
 from app import wire
 from app.main import build_app
 from app.market import Market
-from app.routes.envelope import HEADERS_LIMIT, TARGET_LIMIT
+from app.routes.envelope import HEADERS_LIMIT, TARGET_LIMIT, envelope
 from app.settings import Settings
 from app.store.schema import metadata
-from app.telemetry import configure_logging, request_id
+from app.telemetry import Telemetry, configure_logging, request_id
 from tests.conftest import COLUMNS, Fair, Person, open_fair
 
 NASTY = {
@@ -402,3 +402,23 @@ def test_structs_of_requests_are_closed(shop: Fair) -> None:
         if isinstance(config, msgspec.structs.StructConfig):
             assert config.forbid_unknown_fields, name
             assert config.frozen, name
+
+
+async def test_head_sends_no_body_and_keeps_the_length() -> None:
+    """Against ASGI itself: the test client drops the bodies of HEAD on its own."""
+
+    async def inner(scope: Any, _receive: Any, send: Any) -> None:
+        assert scope["method"] == "GET"
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"body", "more_body": False})
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope: Any = {"type": "http", "method": "HEAD", "headers": [], "path": "/"}
+    await envelope(inner, Telemetry())(scope, None, send)  # type: ignore[arg-type]
+    assert (b"content-length", b"4") in sent[0]["headers"]
+    assert sent[1]["body"] == b""
+    assert scope["method"] == "HEAD"
