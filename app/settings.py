@@ -32,8 +32,8 @@ class Settings:
 
     Args:       state: folder of the store, snapshots and data. database_url: system of record. redis_url: the cache;
                 empty for none. keys: file of the secrets. fee_bps: the market's share of a sale, in 1/10,000.
-                redo_file: the log's own file, best on another disk than the database; None for one below `state`.
                 limits: requests a minute. workers: processes that serve; without a Redis each gets its part of a limit.
+                redo_file: the log's own file, best on another disk than the database; None for one below `state`.
     """
 
     state: Path
@@ -41,9 +41,9 @@ class Settings:
     redis_url: str
     keys: Path
     fee_bps: int = 1_000
-    redo_file: Path | None = None
     limits: Limits = Limits()
     workers: int = 1
+    redo_file: Path | None = None
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -69,13 +69,13 @@ class Settings:
             default.redis_url,
             Path(environment.get("TIERMARKET_KEYS", str(default.keys))),
             _number(environment, "FEE_BPS", default.fee_bps, _BASIS),
-            Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
             Limits(
                 reads=_number(environment, "READS_PER_MINUTE", Limits().reads, _MOST),
                 acts=_number(environment, "ACTS_PER_MINUTE", Limits().acts, _MOST),
                 failures=_number(environment, "FAILURES_PER_MINUTE", Limits().failures, _MOST),
             ),
             max(1, _number(environment, "WORKERS", 1, 1_000)),
+            Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
         )
 
     @property

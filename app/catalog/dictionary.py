@@ -2,7 +2,9 @@
 
 from sqlalchemy import Connection, select
 
+from app.auth.accounts import Caller, Role
 from app.catalog.datasets import ADJACENCY, dataset_of
+from app.catalog.search import PUBLIC
 from app.errors import NotFoundError
 from app.ledger.budget import budget_state
 from app.store.schema import products
@@ -11,11 +13,15 @@ from app.views import ColumnView, DictionaryView
 __all__ = ["dictionary_view"]
 
 
-def dictionary_view(connection: Connection, dataset: str, caller: str) -> DictionaryView:
-    """Return a dataset's declarations: its owner's from the start, everybody's once a product of it was published."""
+def dictionary_view(connection: Connection, dataset: str, caller: Caller) -> DictionaryView:
+    """Return a dataset's declarations: its owner's from the start, everybody's once a product of it was published.
+
+    Analysts read them where the owner lets them ask questions.
+    """
     row = dataset_of(connection, dataset)
-    published = select(products.c.id).where(products.c.dataset_id == dataset).limit(1)
-    if row.owner != caller and connection.execute(published).one_or_none() is None:
+    asked = caller.role is Role.ANALYST and bool(row.limits.adhoc)
+    public = select(products.c.id).where(products.c.dataset_id == dataset, products.c.state.in_(PUBLIC)).limit(1)
+    if row.owner != caller.id and not asked and connection.execute(public).one_or_none() is None:
         raise NotFoundError("dataset: expected an existing id, got another")
     schema = row.schema
     return DictionaryView(

@@ -7,12 +7,15 @@ from fractions import Fraction
 
 from sqlalchemy import Connection, select
 
-from app.catalog.products import LIVE
+from app.catalog.products import LIVE, RETIRED, WITHDRAWN
 from app.catalog.views import product_view
 from app.store.schema import chains, datasets, products
 from app.views import ProductView, TierView
 
-__all__ = ["Search", "find_products", "folded"]
+__all__ = ["PUBLIC", "Search", "find_products", "folded"]
+
+PUBLIC = (LIVE, RETIRED, WITHDRAWN)
+"""States that everybody may know of: neither drafts nor analysts' own questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class Search:
 
     Args:       words: all must occur in title, description, or the dataset's title or description. epsilon,
                 max_price_minor: one and the same offered tier has this ε and costs at most this. on_sale: true for
-                live products with such a tier that the budget still admits, false for the others, withdrawn ones
-                included; without it, live products.
+                live products with such a tier that the budget still admits, false for the others, retired and
+                withdrawn ones included; without it, live products.
     """
 
     words: str = ""
@@ -48,8 +51,8 @@ def find_products(connection: Connection, search: Search, *, after: int, count: 
         .where(products.c.leaf_index > after)
         .order_by(products.c.leaf_index)
     )
-    if search.on_sale is not False:
-        wanted = wanted.where(products.c.state == LIVE)
+    states = PUBLIC if search.on_sale is False else (LIVE,)
+    wanted = wanted.where(products.c.state.in_(states))
     if search.dataset is not None:
         wanted = wanted.where(products.c.dataset_id == search.dataset)
     if search.currency is not None:

@@ -23,10 +23,10 @@ from pricing.limit import UNLIMITED
 
 __all__ = ["ask", "dashboard", "dashboards", "save"]
 
-_ANALYSTS = {"roles": (Role.ANALYST,), "refuses": (NotFoundError,)}
+_ANALYSTS = {"roles": (Role.ANALYST,), "refuses": (ConflictError, NotFoundError)}
 
 
-@post("/v1/questions", opt=_ANALYSTS | {"refuses": (ConflictError, NotFoundError)}, status_code=201)
+@post("/v1/questions", opt=_ANALYSTS, status_code=201)
 async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) -> ProductView:
     """Plan a question on the ladder that the owner allows; it opens a chain of its own, or shares the one it has.
 

@@ -5,6 +5,7 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
+from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
 from app.catalog.dictionary import dictionary_view
@@ -16,6 +17,7 @@ from app.formats.negotiate import choose
 from app.market import Answer, Market
 from app.routes.accounts import EVERYBODY
 from app.routes.answers import answer_response
+from app.routes.catalog import visible_product
 from app.routes.paging import page, read_query
 from app.routes.trade import TRADERS
 from app.views import DictionaryView, ProductView
@@ -55,8 +57,7 @@ async def dictionary(
     request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
 ) -> DictionaryView:
     """Return what a dataset declares: columns, types, unit, ordering, notices; its owner's words, not its rows."""
-    caller = request.user.id
-    return await market.database.read(lambda connection: dictionary_view(connection, dataset, caller))
+    return await market.database.read(lambda connection: dictionary_view(connection, dataset, request.user))
 
 
 @post(
@@ -72,7 +73,12 @@ async def rehearsal(
 ) -> Response[bytes]:
     """Return a dummy answer of a tier's shape, in any format; free, marked, and no number in it is about the data."""
     wanted = choose(request.headers.get("accept"), request.scope["query_string"].decode("latin-1"))
-    body = await market.database.read(lambda connection: rehearse(connection, product, data.law, data.epsilon))
+
+    def read(connection: Connection) -> bytes:
+        visible_product(connection, request.user, product)
+        return rehearse(connection, product, data.law, data.epsilon)
+
+    body = await market.database.read(read)
     etag = etag_of("rehearsal", product, body)
     status, headers, sent = await answer_response(market, Answer(body, etag), "rehearsal", product, wanted)
     named = {name.decode(): value.decode() for name, value in headers if name != b"content-length"}

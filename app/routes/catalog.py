@@ -29,7 +29,16 @@ from pricing.limit import limit_of
 from pricing.scarcity import ReserveCurve
 from tiers.budget import NANO, Ladder, decimal_text, parse_decimal
 
-__all__ = ["ARBITRAGE_SECONDS", "dataset", "owned_dataset", "product", "publish", "register", "withdraw"]
+__all__ = [
+    "ARBITRAGE_SECONDS",
+    "dataset",
+    "owned_dataset",
+    "product",
+    "publish",
+    "register",
+    "visible_product",
+    "withdraw",
+]
 
 _BUDGET_CEILING = 1_000
 ARBITRAGE_SECONDS = 5.0
@@ -142,15 +151,7 @@ async def product(
     request: Request[Caller, Any, Any], product: FromPath[str], market: NamedDependency[Market]
 ) -> ProductView:
     """Return one product's listing: drafts to their owner alone, analysts' questions to analysts and the owner."""
-
-    def read(connection: Connection) -> ProductView:
-        view = product_view(connection, product)
-        hidden = view.state == DRAFT or (view.state == INTERNAL and request.user.role is not Role.ANALYST)
-        if hidden:
-            owned_dataset(connection, request.user, view.dataset)
-        return view
-
-    return await market.database.read(read)
+    return await market.database.read(lambda connection: visible_product(connection, request.user, product))
 
 
 @post(
@@ -185,6 +186,14 @@ def _nano(name: str, text: str) -> int:
     if amount.denominator != 1 or not 0 < amount <= _BUDGET_CEILING * NANO:
         raise InvalidRequestError(f"{name}: expected 0 < ε ≤ {_BUDGET_CEILING} in steps of 10⁻⁹, got another")
     return int(amount)
+
+
+def visible_product(connection: Connection, caller: Caller, product: str) -> ProductView:
+    """Return a product's listing to somebody who may see it; raises NotFoundError."""
+    view = product_view(connection, product)
+    if view.state == DRAFT or (view.state == INTERNAL and caller.role is not Role.ANALYST):
+        owned_dataset(connection, caller, view.dataset)
+    return view
 
 
 def owned_dataset(connection: Connection, caller: Caller, dataset: str) -> DatasetRow:

@@ -17,10 +17,12 @@ from app.errors import (
     AccountSuspendedError,
     AppError,
     ForbiddenError,
+    ForkedLogError,
     IntegrityError,
     InvalidQueryError,
     InvalidRequestError,
     NotFoundError,
+    StoreBehindError,
     StoreUnavailableError,
     TooManyRequestsError,
     UnauthorizedError,
@@ -47,10 +49,11 @@ _PATHS = {"chain": _HEX, "law": _HEX} | {
         ("product", "prod"),
     )
 }
-_BODIES = {
-    ("POST", "/v1/orders"): _REF.format(name="PlacedView"),
-    ("GET", ANSWER_PATH): _REF.format(name="AnswerView"),
-    ("POST", "/v1/products/{product}/rehearsal"): _REF.format(name="AnswerView"),
+_BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/v1/orders"): {"$ref": _REF.format(name="PlacedView")},
+    ("GET", "/v1/orders/{order}"): {"type": "object", "required": ["order", "signature"]},
+    ("GET", ANSWER_PATH): {"$ref": _REF.format(name="AnswerView")},
+    ("POST", "/v1/products/{product}/rehearsal"): {"$ref": _REF.format(name="AnswerView")},
 }
 _PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/products", "/v1/orders", "/v1/entitlements")}
 _IDEMPOTENCY = {
@@ -130,7 +133,7 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
     for code, body in responses.items():
         body.setdefault("description", "Done")
         if (method, path) in _BODIES:
-            body["content"] = {"application/json": {"schema": {"$ref": _BODIES[method, path]}}}
+            body["content"] = {"application/json": {"schema": _BODIES[method, path]}}
         if path in _MEDIA:
             body["content"] = {_MEDIA[path]: {"schema": {}}}
         if opt.get("formats"):
@@ -186,9 +189,9 @@ def _refusals(method: str, path: str, handler: BaseRouteHandler) -> Mapping[int,
         refused += [TooManyRequestsError, StoreUnavailableError, IntegrityError]
     if "{" in path:
         refused.append(NotFoundError)
-    if method == "POST":
+    if method != "GET":
         kinds[413].add("too-large")
-        refused.append(InvalidQueryError)
+        refused += [InvalidQueryError, StoreBehindError, ForkedLogError]
     for error in refused:
         kinds[error.status].add(error.kind)
     if NotFoundError in refused:

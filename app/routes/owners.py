@@ -37,11 +37,10 @@ from pricing.money import check_currency
 
 __all__ = ["change_prices", "change_state", "refresh", "snapshot"]
 
-_OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}
-_FILES = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError, IngestError, EngineError)}
+_OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError, IngestError, EngineError)}
 
 
-@post("/v1/datasets/{dataset:str}/snapshots", opt=_FILES, status_code=201)
+@post("/v1/datasets/{dataset:str}/snapshots", opt=_OWNERS, status_code=201)
 async def snapshot(
     request: Request[Caller, Any, Any],
     dataset: FromPath[str],

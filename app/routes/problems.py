@@ -17,6 +17,8 @@ from tiers.errors import TierError
 __all__ = ["BODY_LIMIT", "TYPES", "check_body", "problems_plugin"]
 
 BODY_LIMIT = 2**20
+_TEXT_LIMIT = 200
+_ERRORS_LIMIT = 5
 TYPES = "https://tiermarket.invalid/problems/"
 _HTTP_KINDS = {
     404: ("not-found", "There is no such resource"),
@@ -115,8 +117,10 @@ def _rule_problem(error: TierError | PricingError) -> ProblemDetailsException:
 
 def _http_problem(error: HTTPException) -> ProblemDetailsException:
     if isinstance(error, ValidationException):
-        errors = error.extra if isinstance(error.extra, list) else []
-        return _problem(400, "invalid-request", "The request is not valid", error.detail, {"errors": errors})
+        listed = error.extra if isinstance(error.extra, list) else []
+        errors = [{key: str(text)[:_TEXT_LIMIT] for key, text in one.items()} for one in listed[:_ERRORS_LIMIT]]
+        detail = "body: expected the documented fields within their bounds, got others"
+        return _problem(400, "invalid-request", "The request is not valid", detail, {"errors": errors})
     status = error.status_code
     if status >= HTTP_500_INTERNAL_SERVER_ERROR:
         return _unforeseen(error)

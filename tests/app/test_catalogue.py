@@ -154,6 +154,22 @@ def test_a_budget_with_less_than_a_tenth_left_is_nearly_exhausted() -> None:
     assert states == ["enough", "enough", "nearly exhausted", "nearly exhausted", "exhausted"]
 
 
+def test_drafts_and_analysts_questions_are_shown_to_nobody_who_may_not_see_them(fair: Fair) -> None:
+    dataset, who, analyst = fair.dataset(adhoc=["1", "0.5"]), fair.person(), fair.person("analyst")
+    path = f"/v1/datasets/{dataset}/dictionary"
+    draft = fair.product(dataset, title="Draft", state="draft")
+    body = {"dataset": dataset, "query": PEOPLE, "title": "Asked"}
+    asked = fair.client.post("/v1/questions", json=body, headers=analyst.headers).json()
+    for query in ("", "on_sale=true", "on_sale=false", "q=draft", "q=asked"):
+        assert titles(fair, who, query) == titles(fair, analyst, query) == []
+    assert fair.client.get(path, headers=who.headers).status_code == 404
+    assert fair.client.get(path, headers=analyst.headers).status_code == 200, "they are let to ask"
+    assert rehearse(fair, who, draft).status_code == rehearse(fair, who, asked).status_code == 404
+    assert rehearse(fair, fair.person("owner"), draft).status_code == 404
+    assert rehearse(fair, fair.owner(), draft).status_code == 200
+    assert rehearse(fair, analyst, asked).status_code == 200
+
+
 # --- rehearsals ----------------------------------------------------------------------------------------------------
 
 
