@@ -1,38 +1,30 @@
 """The `tiermarket` command."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from app.operations import OPERATORS, settings_at, spoken
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from app.audit.verify import AuditReport
-    from app.settings import Settings
 
-T = TypeVar("T")
 __all__ = [
     "audit",
-    "backup_command",
     "demo",
     "main",
     "operator_key",
     "plan",
     "price",
-    "restore_command",
-    "rotate_key",
     "serve",
     "simulate_menu",
     "verify",
 ]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
-_NEW = click.Path(dir_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -53,7 +45,7 @@ def demo(state: Path | None, once: bool, as_json: bool) -> None:
     if state is not None and state.exists() and any(state.iterdir()):
         raise click.ClickException(f"--state: expected a new or empty folder, got {state}")
     try:
-        with _spoken():
+        with spoken():
             sys.exit(run_demo(state=state, once=once, as_json=as_json))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -68,14 +60,10 @@ def demo(state: Path | None, once: bool, as_json: bool) -> None:
 @click.option("--or-free", is_flag=True, help="Take a free port where that one is taken (see service.address).")
 def serve(state: Path, host: str, port: int, workers: int, embed: bool, or_free: bool) -> None:
     """Serve a market. Settings beside these: TIERMARKET_REDIS_URL, _DATABASE_URL, _KEYS."""
-    import os
-
     from app.server import serve as run_server
-    from app.settings import Settings
 
-    with _spoken():
-        settings = Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
-        run_server(settings, host=host, port=port, workers=workers, embed=embed, otherwise_free=or_free)
+    with spoken():
+        run_server(settings_at(state), host=host, port=port, workers=workers, embed=embed, otherwise_free=or_free)
 
 
 @main.command("operator-key")
@@ -84,73 +72,12 @@ def operator_key(state: Path) -> None:
     """Create an operator and print the API key, once."""
     from app.demo.run import open_operator
 
-    with _spoken():
-        click.echo(open_operator(_settings(state)))
+    with spoken():
+        click.echo(open_operator(settings_at(state)))
 
 
-@main.command("backup")
-@click.option("--state", type=_STATE, required=True, help="Folder of the market, which may be serving.")
-@click.option("--to", "target", type=_NEW, required=True, help="A new file for store, snapshots and data.")
-@click.option("--keys", type=_NEW, default=None, help="A new file for the key ring; keep it in another place.")
-def backup_command(state: Path, target: Path, keys: Path | None) -> None:
-    """Write a consistent backup. It holds owners' data in clear: keep it as you keep those."""
-    from app.backup import back_up
-
-    manifest = _or_say(lambda: back_up(_settings(state), target, keys=keys))
-    leaves = 0 if manifest.head is None else manifest.head.size
-    click.echo(f"backed up: {manifest.written} transactions, {leaves} leaves, {len(manifest.files)} files")
-
-
-@main.command("restore")
-@click.option("--state", type=_STATE, required=True, help="Folder of the market, which must not be serving.")
-@click.option("--from", "source", type=_FILE, default=None, help="The backup; without it, only replay what is missing.")
-@click.option("--keys", type=_FILE, default=None, help="A copy of the key ring, where the market's own is lost.")
-@click.option("--redo", type=_FILE, default=None, help="A copy of the redo file, where the market's own is lost.")
-@click.option("--without-redo", is_flag=True, help="There is no redo file: give up what was sold since the backup.")
-def restore_command(state: Path, source: Path | None, keys: Path | None, redo: Path | None, without_redo: bool) -> None:
-    """Bring a backup back and replay everything that was acknowledged after it."""
-    from app.backup import restore
-    from app.rollback import replay
-
-    settings = _settings(state)
-    if source is None:
-        done = _or_say(lambda: replay(settings))
-    else:
-        backup = source
-        _, done = _or_say(lambda: restore(settings, backup, keys=keys, redo=redo, without_redo=without_redo))
-    click.echo(
-        f"replayed: {done.transactions} transactions, {done.leaves} leaves; {len(done.redrawn)} chains drawn again"
-    )
-    for chain in done.not_redrawn:
-        click.echo(f"not drawn again (its secret or snapshot is lost; what was sold of it is not): {chain[:12]}")
-
-
-@main.command("rotate-key")
-@click.argument("purpose")
-@click.option("--state", type=_STATE, required=True, help="Folder of the market; restart its workers afterwards.")
-@click.option("--reseal", "again", is_flag=True, help="Seal every stored answer under the newest storage key.")
-def rotate_key(purpose: str, state: Path, again: bool) -> None:
-    """Bring a new key of a PURPOSE into force: noise, signing, cache, pepper or storage. Old ones keep their work."""
-    from app.rotation import reseal, rotate
-
-    settings = _settings(state)
-    number = _or_say(lambda: rotate(settings, purpose))
-    click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")
-    if again:
-        click.echo(f"sealed anew: {_or_say(lambda: reseal(settings))} answers")
-
-
-def _settings(state: Path) -> "Settings":
-    import os
-
-    from app.settings import Settings
-
-    return Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
-
-
-def _or_say(work: "Callable[[], T]") -> "T":
-    with _spoken():
-        return work()
+for command in OPERATORS:
+    main.add_command(command)
 
 
 @main.command()
@@ -280,23 +207,6 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool)
     sys.exit(1 if report.findings else 0)
 
 
-@contextmanager
-def _spoken() -> Iterator[None]:
-    """Turn a refusal, or a folder or store that cannot be used, into one line on standard error."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from app.errors import AppError
-
-    try:
-        yield
-    except AppError as error:
-        raise click.ClickException(error.detail) from None
-    except OSError as error:
-        raise click.ClickException(f"state: expected a folder that can be used, got {error.strerror}") from None
-    except SQLAlchemyError:
-        raise click.ClickException("store: expected a database that can be opened, got none") from None
-
-
 def _show(report: "AuditReport") -> None:
     from rich.console import Console
 
@@ -308,6 +218,8 @@ def _show(report: "AuditReport") -> None:
     console.print(f"{report.opened} answers opened, {report.replayed} of {report.draws} draws replayed bit for bit")
     for closed in report.not_replayable:
         console.print(f"[dim]not replayable: chain {closed.chain[:12]}, law {closed.law[:12]}: {closed.reason}[/dim]")
+    for note in report.notes:
+        console.print(f"[dim]note: {note}[/dim]")
     for finding in report.findings:
         console.print(f"[red]{finding.text()}[/red]", soft_wrap=True)
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tiers.budget import NANO, decimal_text, nano_up
 from tiers.canonical import Document, canonical_bytes, tagged_hash
 from tiers.errors import InvalidParameterError
-from tiers.noise.law import NoiseLaw, law_from
+from tiers.noise.law import NoiseLaw, law_from, parse_rational, parse_whole
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
@@ -110,9 +110,9 @@ class TierLaw:
         try:
             assert isinstance(document, Mapping)
             change = document["change_set"]
-            change_set = ChangeSet(bins=int(change["bins"]), step=int(change["step"]), total=int(change["total"]))
+            change_set = ChangeSet(**{name: parse_whole(name, change[name]) for name in ("bins", "step", "total")})
             noise = law_from(document["family"], document["parameters"])
-            law = cls(noise, change_set, Fraction(document["delta"]))
+            law = cls(noise, change_set, parse_rational("delta", document["delta"]))
             canonical = law.document() == document
         except InvalidParameterError:
             raise

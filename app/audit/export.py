@@ -23,9 +23,9 @@ __all__ = [
     "encode_line",
 ]
 
-FORMAT = "tiermarket-export/1"
+FORMAT = "tiermarket-export/2"
 Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Integer: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,60}\Z")]
+Integer: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(0|-?[1-9][0-9]{0,59})\Z")]
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="header"):

@@ -1,10 +1,8 @@
-"""From leaves to the records that the pure checks read."""
+"""From leaves to the records that the pure checks read; every text is bounded and canonical before it is a number."""
 
 from collections.abc import Iterable
-from fractions import Fraction
 
 from app.log.leaves import (
-    BookLeaf,
     CreditLeaf,
     DatasetLeaf,
     DrawLeaf,
@@ -17,73 +15,107 @@ from app.log.leaves import (
 )
 from tiers.audit.findings import Finding
 from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
-from tiers.errors import TierError
+from tiers.budget import decimal_text, parse_decimal
+from tiers.errors import InvalidParameterError, TierError
 from tiers.identity import DrawSpec, Role, TierLaw
+from tiers.noise.law import parse_whole
 
-__all__ = ["read_history"]
+__all__ = ["UNREADABLE", "read_history"]
+
+UNREADABLE = (TierError, ValueError, ArithmeticError, TypeError, RecursionError)
+"""What reading hostile text may raise: each becomes a finding."""
+
+_FAMILY = "tsg"
 
 
 def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
     """Return the history, and a finding for every leaf that has no audit reading."""
-    budgets: list[BudgetRecord] = []
-    snapshots: dict[str, str] = {}
-    epochs: dict[int, int] = {}
-    plans: list[PlanRecord] = []
-    draws: list[DrawRecord] = []
-    sales: list[SaleRecord] = []
-    withdrawn: dict[str, int] = {}
-    credits: list[CreditRecord] = []
+    read = _Reader()
     found: list[Finding] = []
     for leaf in leaves:
         try:
-            match leaf:
-                case DatasetLeaf():
-                    if leaf.budget_kind != "pure":
-                        raise ValueError(f"budget kind: expected pure, got {leaf.budget_kind}")
-                    if leaf.budget_nano < 1:
-                        raise ValueError("budget: expected at least 10⁻⁹, got none")
-                    if any(record.lineage == leaf.lineage for record in budgets):
-                        raise ValueError("lineage: expected one budget a lineage, got a second")
-                    budgets.append(BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano))
-                case SnapshotLeaf():
-                    if leaf.snapshot in snapshots:
-                        raise ValueError("snapshot: expected an id minted once, got it again")
-                    snapshots[leaf.snapshot] = leaf.lineage
-                case EpochLeaf():
-                    if leaf.purpose == "noise":
-                        epochs.setdefault(leaf.epoch, leaf.index)
-                case PlanLeaf():
-                    plans.append(_plan(leaf))
-                case DrawLeaf():
-                    draws.append(_draw(leaf))
-                case SaleLeaf():
-                    sales.append(_sale(leaf))
-                case WithdrawalLeaf():
-                    withdrawn.setdefault(leaf.product, leaf.index)
-                case BookLeaf():
-                    pass  # prices are checked where they are sold: a sale's own leaf carries its price and version
-                case CreditLeaf():
-                    credits.append(CreditRecord(leaf.index, leaf.order, leaf.amount_minor))
-        except (TierError, ValueError, ZeroDivisionError) as error:
-            found.append(Finding("A4", "unreadable-leaf", f"leaf {leaf.index}", type(leaf).__name__, str(error)))
-    history = History(
-        tuple(budgets), snapshots, epochs, tuple(plans), tuple(draws), tuple(sales), withdrawn, tuple(credits)
-    )
-    return history, tuple(found)
+            read.one(leaf)
+        except UNREADABLE as error:
+            rule = "unreadable-leaf"
+            found.append(Finding("A4", rule, f"leaf {leaf.index}", type(leaf).__name__, str(error)[:200]))
+    return read.history(), tuple(found)
+
+
+class _Reader:
+    """What has been read so far."""
+
+    def __init__(self) -> None:
+        self.budgets: dict[str, BudgetRecord] = {}
+        self.snapshots: dict[str, str] = {}
+        self.epochs: dict[int, int] = {}
+        self.plans: list[PlanRecord] = []
+        self.draws: list[DrawRecord] = []
+        self.sales: list[SaleRecord] = []
+        self.withdrawn: dict[str, int] = {}
+        self.credits: list[CreditRecord] = []
+
+    def one(self, leaf: Leaf) -> None:
+        match leaf:
+            case DatasetLeaf():
+                self._budget(leaf)
+            case SnapshotLeaf():
+                if leaf.snapshot in self.snapshots:
+                    raise ValueError("snapshot: expected an id minted once, got it again")
+                self.snapshots[leaf.snapshot] = leaf.lineage
+            case EpochLeaf():
+                if leaf.purpose == "noise":
+                    self.epochs.setdefault(leaf.epoch, leaf.index)
+            case PlanLeaf():
+                self.plans.append(_plan(leaf))
+            case DrawLeaf():
+                self.draws.append(_draw(leaf))
+            case SaleLeaf():
+                self.sales.append(_sale(leaf))
+            case WithdrawalLeaf():
+                self.withdrawn.setdefault(leaf.product, leaf.index)
+            case CreditLeaf():
+                self.credits.append(CreditRecord(leaf.index, leaf.order, leaf.amount_minor))
+            case _:
+                pass  # a price book has no record here: `app.audit.trade` reads it
+
+    def _budget(self, leaf: DatasetLeaf) -> None:
+        if leaf.budget_kind != "pure":
+            raise ValueError(f"budget kind: expected pure, got {leaf.budget_kind}")
+        if leaf.budget_nano < 1:
+            raise ValueError("budget: expected at least 10⁻⁹, got none")
+        if leaf.lineage in self.budgets:
+            raise ValueError("lineage: expected one budget a lineage, got a second")
+        self.budgets[leaf.lineage] = BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano)
+
+    def history(self) -> History:
+        return History(
+            tuple(self.budgets.values()),
+            self.snapshots,
+            self.epochs,
+            tuple(self.plans),
+            tuple(self.draws),
+            tuple(self.sales),
+            self.withdrawn,
+            tuple(self.credits),
+        )
+
+
+def _law(document: object) -> TierLaw:
+    """Read a law that a pure ledger of this version can hold: its work is bounded, whatever its parameters."""
+    if not isinstance(document, dict) or document.get("family") != _FAMILY or document.get("delta") != "0":
+        raise InvalidParameterError("law", f"a law of family {_FAMILY} with δ = 0, in a pure ledger", "another law")
+    return TierLaw.from_document(document)
 
 
 def _plan(leaf: PlanLeaf) -> PlanRecord:
-    tiers = tuple(
-        ClaimedTier(
-            rank=tier.rank,
-            law=TierLaw.from_document(tier.law),
-            epsilon=Fraction(tier.epsilon),
-            level_nano=tier.level_nano,
-            half_width=int(tier.half_width),
-        )
-        for tier in leaf.tiers
-    )
-    return PlanRecord(leaf.index, leaf.product, leaf.chain, leaf.lineage, leaf.snapshot, leaf.fingerprint, tiers)
+    tiers = []
+    for tier in leaf.tiers:
+        epsilon = parse_decimal("epsilon", tier.epsilon)
+        if decimal_text(epsilon) != tier.epsilon:
+            raise InvalidParameterError("epsilon", decimal_text(epsilon), tier.epsilon)
+        half_width = parse_whole("half width", tier.half_width)
+        tiers.append(ClaimedTier(tier.rank, _law(tier.law), epsilon, tier.level_nano, half_width))
+    return PlanRecord(leaf.index, leaf.product, leaf.chain, leaf.lineage, leaf.snapshot, leaf.fingerprint, tuple(tiers))
 
 
 def _draw(leaf: DrawLeaf) -> DrawRecord:
@@ -91,8 +123,8 @@ def _draw(leaf: DrawLeaf) -> DrawRecord:
         chain=leaf.chain,
         epoch=leaf.epoch,
         role=Role(leaf.role),
-        law=TierLaw.from_document(leaf.law),
-        parents=tuple(TierLaw.from_document(parent) for parent in leaf.parents),
+        law=_law(leaf.law),
+        parents=tuple(_law(parent) for parent in leaf.parents),
         grain=leaf.grain,
         length=leaf.length,
         sampler=leaf.sampler,

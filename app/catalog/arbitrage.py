@@ -124,6 +124,8 @@ class _Part:
 
 def _parts(query: CanonicalQuery) -> Iterator[_Part]:
     additive = not isinstance(query.measure, CountUnits) or query.unit is None
+    if query.ranges:
+        return
     if query.group is not None:
         rest = _base(query, query.group.id, query.where)
         yield _Part(rest, tuple(frozenset([key]) for key in query.keys), additive)

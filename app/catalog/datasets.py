@@ -16,13 +16,13 @@ from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.earnings import sign_contract
 from app.log.journal import append
-from app.log.leaves import DatasetLeaf, SnapshotLeaf
+from app.log.leaves import ADJACENCY, DatasetLeaf, SnapshotLeaf, plain_text
 from app.queries.schema import DatasetSchema
 from app.settings import Settings
 from app.store.schema import datasets, snapshots
-from tiers.canonical import tagged_hash
 
 __all__ = [
+    "ADJACENCY",
     "DatasetRow",
     "Limits",
     "NewDataset",
@@ -32,8 +32,6 @@ __all__ = [
     "prepare_snapshot",
     "register",
 ]
-
-ADJACENCY = "add or remove one unit with all its rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,8 @@ def register(
                 salt=new.schema.salt,
                 budget_kind="pure",
                 budget_nano=new.budget_nano,
-                schema=tagged_hash("schema/1", schema.encode()).hex(),
+                schema=plain_text(new.schema),
+                reserve_minor=list(new.reserve) if new.reserve else None,
             ),
             lambda index: _snapshot_leaf(index, dataset, snapshot, at),
         ],

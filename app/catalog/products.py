@@ -10,11 +10,12 @@ from sqlalchemy import Connection, select
 from app.catalog.arbitrage import Offer, check_catalogue, live_offers, verdict_on
 from app.catalog.datasets import DatasetRow
 from app.clock import new_id
-from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.errors import ConflictError, InvalidQueryError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.money import balance
 from app.log.journal import append
-from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf
+from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf, plain_text
+from app.queries import components
 from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
@@ -102,6 +103,10 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
         raise InvalidRequestError(f"prices: expected one a tier ({len(new.epsilons)}), got {len(new.prices_minor)}")
     check_currency(new.currency)
     canonical = canonicalise(new.query, dataset.schema)
+    if len(components(canonical)) != 1:
+        raise InvalidQueryError(
+            "measure: expected one that a single chain answers, got a mean (publish its sum and its count)"
+        )
     derivation = derive(canonical)
     chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set, "tsg")
     digest = fingerprint(canonical.fingerprint_document())
@@ -140,7 +145,10 @@ def publish(
     verdict = "internal" if internal else _arbitrage(connection, planned_offer(dataset.id, planned), limit)
     product = new_id("prod")
     new = planned.new
-    (logged,) = append(connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, ranks)])
+    book = book_of_chain(connection, planned.chain)
+    (logged,) = append(
+        connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, book, ranks)]
+    )
     connection.execute(
         products.insert().values(
             id=product,
@@ -200,7 +208,7 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
             snapshot_id=dataset.snapshot,
             fingerprint=planned.fingerprint,
             query_json=msgspec.json.encode(planned.canonical).decode(),
-            keys_json=msgspec.json.encode(planned.canonical.keys).decode(),
+            keys_json=msgspec.json.encode(planned.canonical.labels).decode(),
             length=planned.canonical.length,
             grain=planned.grain,
             epoch=keyring.noise_epoch,
@@ -267,6 +275,8 @@ def _arbitrage(connection: Connection, offer: Offer, limit: Limit) -> str:
                 bundle=list(finding.bundle),
                 cost_minor=finding.cost,
             )
+    if offer.query.ranges:
+        return Verdict.UNCERTIFIED.value  # ranges of a line are not compared with each other yet
     return verdict_on(offer.chain, findings, chain_of)
 
 
@@ -377,21 +387,29 @@ def _ranks(connection: Connection, chain: str) -> Mapping[str, int]:
 
 
 def _leaf(
-    index: int, at: str, product: str, dataset: DatasetRow, planned: PlannedProduct, ranks: Mapping[str, int]
+    index: int,
+    at: str,
+    product: str,
+    dataset: DatasetRow,
+    planned: PlannedProduct,
+    book: PriceBook,
+    ranks: Mapping[str, int],
 ) -> PlanLeaf:
-    priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
     return PlanLeaf(
         index=index,
         at=at,
         product=product,
         lineage=dataset.id,
         snapshot=dataset.snapshot,
+        question=plain_text(planned.canonical),
         fingerprint=planned.fingerprint,
         chain=planned.chain,
         derivation=list(planned.derivation.sentences),
-        tiers=[_leaf_tier(tier, price.price, ranks[tier.law.identity]) for tier, price in priced],
-        currency=planned.book.currency,
-        book_version=planned.book.version,
+        tiers=[
+            _leaf_tier(tier, book.price_of(tier.law.identity), ranks[tier.law.identity]) for tier in planned.plan.tiers
+        ],
+        currency=book.currency,
+        book_version=book.version,
         licence=planned.new.licence,
     )
 

@@ -53,14 +53,17 @@ def append(
 ) -> tuple[Appended, ...]:
     """Append one leaf a maker (given its index) and sign the new head; return where each stands, in order.
 
-    The head row's primary key is the log's size: two writers that read the same head cannot both commit.
+    The head row's primary key is the log's size: two writers that read the same head cannot both commit. The times in a
+    log never run backwards: a leaf whose request began before the newest head was signed takes that head's time.
 
     Args:       signing: the number of the key that signs, where it is not the newest (which is only now announced).
     """
+    newest = current_head(connection)
+    at = at if newest is None else max(at, newest.at)
     frontier = frontier_of(connection)
     bodies, appended = [], []
     for index, make in enumerate(makers, start=frontier.size):
-        body = encode(make(index))
+        body = encode(msgspec.structs.replace(make(index), at=at))
         bodies.append(body)
         appended.append(Appended(index, leaf_hash(body)))
     frontier = store_leaves(connection, frontier, bodies)

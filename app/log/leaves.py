@@ -1,7 +1,8 @@
 """The leaves of the release log: one schema a kind, canonical JSON, commitments instead of answers.
 
-No leaf holds an answer, an unkeyed hash of one, a key, a row or a name. Buyers stand under pseudonyms. Integers stay
-within 2⁵³; everything else that is a number is a decimal string.
+No leaf holds an answer, an unkeyed hash of one, a key, a row or a person's name. Buyers stand under pseudonyms.
+Integers stay within 2⁵³; everything else that is a number is a decimal string, and what is longer (a question, a schema) is JSON
+in a text. Which field an auditor checks against what is written in `app.audit.fields`.
 """
 
 from typing import Annotated, Any, TypeAlias
@@ -11,6 +12,7 @@ import msgspec
 from tiers.canonical import canonical_bytes
 
 __all__ = [
+    "ADJACENCY",
     "BookLeaf",
     "CreditLeaf",
     "DatasetLeaf",
@@ -24,12 +26,19 @@ __all__ = [
     "WithdrawalLeaf",
     "decode",
     "encode",
+    "plain_text",
 ]
+
+ADJACENCY = "add or remove one unit with all its rows"
+"""The one notion of neighbours that a dataset's leaf may state."""
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=4096)]
 Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 Law: TypeAlias = dict[str, Any]
+Question: TypeAlias = Annotated[str, msgspec.Meta(max_length=2**24)]  # a request of 4 MiB, spelled in full
+Schema: TypeAlias = Annotated[str, msgspec.Meta(max_length=2**22)]
+Grain: TypeAlias = Annotated[int, msgspec.Meta(ge=-64, le=64)]
 
 
 class _Leaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -48,7 +57,10 @@ class EpochLeaf(_Leaf, frozen=True, kw_only=True, tag="key-epoch"):
 
 
 class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset"):
-    """A lineage opens, with its unit, adjacency, public salt and budget."""
+    """A lineage opens, with its unit, adjacency, public salt and budget, and what its owner declares of its columns.
+
+    Args:       schema: the canonical JSON of the declared schema. reserve_minor: the ends of a reserve curve, or none.
+    """
 
     lineage: Text
     unit: Text
@@ -56,7 +68,8 @@ class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset"):
     salt: Text
     budget_kind: Text
     budget_nano: Natural
-    schema: Hex
+    schema: Schema
+    reserve_minor: Annotated[list[Natural], msgspec.Meta(min_length=2, max_length=2)] | None
 
 
 class SnapshotLeaf(_Leaf, frozen=True, kw_only=True, tag="snapshot"):
@@ -80,15 +93,19 @@ class PlanTier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class PlanLeaf(_Leaf, frozen=True, kw_only=True, tag="product-plan"):
-    """A product: its question's fingerprint on a snapshot, its chain and tiers, its book."""
+    """A product: its question on a snapshot, its chain and tiers, and the chain's book in force.
+
+    Args:       question: the canonical JSON of the question in its one form: text, since integers may exceed 2⁵³.
+    """
 
     product: Text
     lineage: Text
     snapshot: Text
+    question: Question
     fingerprint: Hex
     chain: Hex
-    derivation: list[Text]
-    tiers: list[PlanTier]
+    derivation: Annotated[list[Text], msgspec.Meta(max_length=8)]
+    tiers: Annotated[list[PlanTier], msgspec.Meta(min_length=1, max_length=64)]
     currency: Text
     book_version: Natural
     licence: Text
@@ -101,12 +118,12 @@ class DrawLeaf(_Leaf, frozen=True, kw_only=True, tag="draw"):
     place: Natural
     role: Text
     law: Law
-    parents: list[Law]
-    parent_commitments: list[Hex]
+    parents: Annotated[list[Law], msgspec.Meta(max_length=2)]
+    parent_commitments: Annotated[list[Hex], msgspec.Meta(max_length=2)]
     epoch: Natural
     sampler: Text
     stream: Natural
-    grain: int
+    grain: Grain
     length: Natural
     commitment: Hex
     key_hash: Hex
@@ -150,7 +167,7 @@ class BookLeaf(_Leaf, frozen=True, kw_only=True, tag="price-book"):
     chain: Hex
     book_version: Natural
     currency: Text
-    prices_minor: dict[Hex, Natural]
+    prices_minor: Annotated[dict[Hex, Natural], msgspec.Meta(min_length=1, max_length=64)]
 
 
 Leaf: TypeAlias = (
@@ -158,6 +175,11 @@ Leaf: TypeAlias = (
 )
 
 _DECODER = msgspec.json.Decoder(Leaf)
+
+
+def plain_text(struct: msgspec.Struct) -> str:
+    """Return the canonical JSON of a declaration that a leaf quotes in full: sorted keys, no blanks, exact integers."""
+    return msgspec.json.encode(struct, order="sorted").decode()
 
 
 def encode(leaf: Leaf) -> bytes:

@@ -20,7 +20,7 @@ from app.queries.measures import (
     counts_rows,
     measure_document,
 )
-from app.queries.model import GroupBy, GroupByBins, GroupByKeys, Mean, Quantile, Query, checked
+from app.queries.model import COVER_LIMIT, GroupBy, GroupByBins, GroupByKeys, Mean, Quantile, Query, checked
 from app.queries.ranges import Interval, in_order, intervals, most_covering
 from app.queries.schema import Column, DatasetSchema
 
@@ -220,7 +220,10 @@ def _groups(
         return None, (), ()
     column = schema.column(group_by.column)
     if not isinstance(group_by, GroupByKeys):
-        return _reference(column), (), in_order(intervals(group_by, column), column.type)
+        ranges = intervals(group_by, column)
+        if most_covering(ranges, column.type) > COVER_LIMIT:
+            raise InvalidQueryError(f"ranges: expected at most {COVER_LIMIT} that cover one value, got more")
+        return _reference(column), (), in_order(ranges, column.type)
     if column.type not in ("integer", "text"):
         raise InvalidQueryError(f"group_by: expected an integer or text column, got {column.type}")
     keys = {canonical_text(column, key) for key in group_by.keys}

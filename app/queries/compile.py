@@ -19,7 +19,7 @@ from app.queries.expressions import (
     within,
 )
 from app.queries.measures import RawMeasure, raw
-from app.queries.placing import bins_of_ranges, celled, falls_into_cells, landed, open_cells, spot_of, spread
+from app.queries.placing import bins_of_ranges, celled, covers, falls_into_cells, landed, open_cells, spot_of, spread
 from app.queries.sql import alias, column, how_many, select, table
 
 __all__ = ["ROWS_TABLE", "compile_query"]
@@ -64,8 +64,8 @@ def _steps(canonical: CanonicalQuery, measure: RawMeasure) -> list[tuple[str, ex
     steps = [("bins", _bins(canonical)), *_kept(canonical, measure)]
     overlapping = falls_into_cells(canonical)
     members, spot = ("spread", "cell") if overlapping else ("kept", "place")
-    if overlapping:
-        steps.append(("spread", spread("kept")))
+    if overlapping and canonical.group is not None:
+        steps += [("covers", covers(canonical.ranges, canonical.group.type)), ("spread", spread("kept"))]
     if canonical.unit is None:
         return [*steps, ("answers", _sum_over(_row_amount(measure), members))]
     steps.append(("touched", _touched(canonical, measure, members)))

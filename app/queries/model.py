@@ -9,6 +9,7 @@ from app.errors import InvalidQueryError
 from app.queries.schema import GROUPS_LIMIT, ORDERING_LIMIT, ROWS_LIMIT, Name
 
 __all__ = [
+    "COVER_LIMIT",
     "DEPTH_LIMIT",
     "EDGES_LIMIT",
     "GRAIN_EXPONENT_LIMIT",
@@ -46,6 +47,7 @@ NODES_LIMIT = 1_000
 KEYS_LIMIT = 10_000
 EDGES_LIMIT = 10_000
 RANGES_LIMIT = 1_000
+COVER_LIMIT = 100
 GRAIN_EXPONENT_LIMIT = 62
 QUERY_BYTES_LIMIT = 2**22
 _MESSAGE_LIMIT = 200
@@ -198,6 +200,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class GroupByRanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="ranges"):
     """One answer for each declared public range; ranges may overlap, and a row adds to each that covers its value.
 
+    At most 100 may cover one value: an engine visits each row once for each.
     The order of `ranges` is the caller's, as with keys.
     """
 

@@ -11,7 +11,7 @@ from app.queries.ranges import Interval, cells
 from app.queries.schema import ColumnType
 from app.queries.sql import alias, column, how_many, select, table
 
-__all__ = ["bins_of_ranges", "celled", "falls_into_cells", "landed", "open_cells", "spot_of", "spread"]
+__all__ = ["bins_of_ranges", "celled", "covers", "falls_into_cells", "landed", "open_cells", "spot_of", "spread"]
 
 
 def falls_into_cells(canonical: CanonicalQuery) -> bool:
@@ -42,11 +42,23 @@ def spot_of(group: ColumnRef, ranges: Sequence[Interval]) -> exp.Expression:
     return where_known(group, _tree(group, found.cuts, spots))
 
 
+def covers(ranges: Sequence[Interval], kind: ColumnType) -> exp.Select:
+    """Return (cell, place) of each cell and each range that it is part of: rows then join by equality alone."""
+    numbers = [exp.Tuple(expressions=[number(cell)]) for cell in range(len(cells(ranges, kind).cuts) + 1)]
+    called = exp.TableAlias(
+        this=exp.to_identifier("cells", quoted=True), columns=[exp.to_identifier("cell", quoted=True)]
+    )
+    query = select(column("cell", "cells"), column("place", "bins"))
+    query.from_(exp.Values(expressions=numbers, alias=called), copy=False)
+    inside = exp.Between(this=column("cell", "cells"), low=column("first", "bins"), high=column("last", "bins"))
+    return query.join(table("bins", "bins"), on=inside, copy=False)
+
+
 def spread(rows: str) -> exp.Select:
     """Return each of `rows` once for each range that its cell lies in, with the range's place."""
     everything = exp.Column(this=exp.Star(), table=exp.to_identifier(rows, quoted=True))
-    query = select(column("place", "bins"), everything).from_(table(rows, rows), copy=False)
-    return query.join(table("bins", "bins"), on=_covered(rows), copy=False)
+    query = select(column("place", "covers"), everything).from_(table(rows, rows), copy=False)
+    return query.join(table("covers", "covers"), on=_same("cell", "covers", rows), copy=False)
 
 
 def celled() -> exp.Select:
@@ -61,8 +73,9 @@ def open_cells(chosen: str) -> exp.Select:
     """Return, per unit, the cells that one of its chosen ranges covers, each once."""
     query = select(*(column(name, "celled") for name in ("unit", "cell", "members")))
     query.from_(table("celled", "celled"), copy=False)
-    query.join(table("bins", "bins"), on=_covered("celled"), copy=False)
-    query.join(table(chosen, chosen), on=all_of(_same("celled", chosen)), copy=False)
+    query.join(table("covers", "covers"), on=_same("cell", "covers", "celled"), copy=False)
+    same = [_same("unit", chosen, "celled"), _same("place", chosen, "covers")]
+    query.join(table(chosen, chosen), on=all_of(same), copy=False)
     return query.distinct(copy=False)
 
 
@@ -70,18 +83,12 @@ def landed(chosen: str) -> exp.Select:
     """Return the rows that are counted, in those of the unit's chosen ranges that cover them."""
     everything = exp.Column(this=exp.Star(), table=exp.to_identifier("scattered", quoted=True))
     query = select(everything).from_(table("scattered", "scattered"), copy=False)
-    place = exp.EQ(this=column("place", chosen), expression=column("place", "scattered"))
-    unit = exp.EQ(this=column("unit", chosen), expression=column("unit", "scattered"))
-    return query.join(table(chosen, chosen), on=all_of([unit, place]), copy=False)
+    same = [_same(name, chosen, "scattered") for name in ("unit", "place")]
+    return query.join(table(chosen, chosen), on=all_of(same), copy=False)
 
 
-def _covered(rows: str) -> exp.Expression:
-    return exp.Between(this=column("cell", rows), low=column("first", "bins"), high=column("last", "bins"))
-
-
-def _same(rows: str, chosen: str) -> list[exp.Expression]:
-    place = exp.EQ(this=column("place", chosen), expression=column("place", "bins"))
-    return [exp.EQ(this=column("unit", chosen), expression=column("unit", rows)), place]
+def _same(name: str, first: str, second: str) -> exp.Expression:
+    return exp.EQ(this=column(name, first), expression=column(name, second))
 
 
 def _tree(group: ColumnRef, cuts: Sequence[str], spots: Sequence[int | None]) -> exp.Expression:

@@ -35,9 +35,9 @@ async def head(market: NamedDependency[Market]) -> TreeHead:
     return await market.database.read(_head)
 
 
-@get("/v1/log/leaves", opt={"roles": EVERYBODY, "query": LeavesQuery})
+@get("/v1/log/leaves", opt={"roles": (Role.AUDITOR, Role.OPERATOR), "query": LeavesQuery})
 async def leaves(request: Request[Any, Any, Any], market: NamedDependency[Market]) -> list[dict[str, Any]]:
-    """Return leaves in order, in pages: no leaf holds an answer."""
+    """Return leaves in order, in pages: no leaf holds an answer, but they hold every charge and purchase."""
     wanted = read_query(request, LeavesQuery)
 
     def read(connection: Connection) -> list[dict[str, Any]]:

@@ -224,20 +224,21 @@ def _attempt(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[
             return work(connection), None
     record: RedoRecord | None = None
     with engine.connect() as connection:
-        transaction = connection.begin()
         try:
-            position = recorder.begin(connection)
-            result = work(connection)
-            record = recorder.finish(connection, position)
-        except BaseException:
-            recorder.drop(connection)
-            transaction.rollback()
-            raise
-        try:
-            transaction.commit()
-        except DBAPIError as error:
+            with connection.begin():
+                try:
+                    position = recorder.begin(connection)
+                    result = work(connection)
+                    record = recorder.finish(connection, position)
+                finally:
+                    recorder.drop(connection)
+        except DBAPIError as error:  # after its record is written, only the commit itself can fail
             if record is not None and not error.connection_invalidated:
                 recorder.refused(record)
+            raise
+        except BaseException:
+            if record is not None:
+                connection.invalidate()  # whether it committed is unknown: the next writer looks
             raise
     return result, record
 

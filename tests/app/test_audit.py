@@ -1,66 +1,21 @@
 """The export verifies; every tampering of it, and every market that breaks its promise under its own signature, is named."""
 
 import copy
-import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.audit.verify import AuditReport, verify_export
-from app.log.heads import TreeHead, public_hex, sign
+from app.audit.verify import verify_export
+from app.log.heads import TreeHead, sign
 from app.log.merkle import leaf_hash, root_of
 from app.settings import Settings
+from tests.audit.exports import SIGNER, Export, found, law_id, parse
 from tests.conftest import PEOPLE, TOTAL, open_fair
 from tiers.budget import decimal_text
 from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError
-
-SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-
-
-@dataclass
-class Export:
-    """An export taken apart, so that a test can spoil one thing and put it together again."""
-
-    public: str
-    header: dict[str, Any]
-    leaves: list[dict[str, Any]] = field(default_factory=list)
-    openings: list[dict[str, Any]] = field(default_factory=list)
-    keys: list[dict[str, Any]] = field(default_factory=list)
-
-    def lines(self) -> list[bytes]:
-        return [json.dumps(record).encode() for record in (self.header, *self.leaves, *self.openings, *self.keys)]
-
-    def verify(self, **how: Any) -> AuditReport:
-        return verify_export(self.lines(), self.public, **how)
-
-    def signed_anew(self) -> "Export":
-        """The same claims under a fresh log and head: what a market with a bad will would publish."""
-        for index, record in enumerate(self.leaves):
-            record["leaf"]["index"] = record["index"] = index
-            record["hash"] = leaf_hash(canonical_bytes(record["leaf"])).hex()
-        root = root_of(bytes.fromhex(record["hash"]) for record in self.leaves)
-        head = sign(len(self.leaves), root, "2026-01-01T00:00:00Z", 1, SIGNER)
-        self.public = public_hex(SIGNER)
-        fields = {name: getattr(head, name) for name in TreeHead.__struct_fields__}
-        self.header = {**self.header, "head": fields, "public_key": self.public}
-        return self
-
-    def kind(self, name: str) -> list[dict[str, Any]]:
-        return [record["leaf"] for record in self.leaves if record["leaf"]["kind"] == name]
-
-
-def parse(lines: list[bytes], public: str) -> Export:
-    records = [json.loads(line) for line in lines]
-    kinds: dict[str, list[dict[str, Any]]] = {"leaf": [], "opening": [], "key": []}
-    for record in records[1:]:
-        kinds[record["record"]].append(record)
-    return Export(public, records[0], kinds["leaf"], kinds["opening"], kinds["key"])
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +42,6 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Export:
 @pytest.fixture
 def export(honest: Export) -> Export:
     return copy.deepcopy(honest)
-
-
-def found(report: AuditReport) -> set[str]:
-    assert report.verdict == ("refuted" if report.findings else "verified")
-    return {f"{finding.check} {finding.rule}" for finding in report.findings}
 
 
 def test_an_honest_export_verifies_and_says_what_could_not_be_replayed(export: Export) -> None:
@@ -191,12 +141,6 @@ def open_unissued(export: Export) -> None:
     hidden = next(leaf for leaf in export.kind("draw") if (leaf["chain"], law_id(leaf["law"])) not in held)
     fake = {"opening": "3" * 64, "answer": ["1"] * hidden["length"]}
     export.openings.append({"record": "opening", "chain": hidden["chain"], "law": law_id(hidden["law"]), **fake})
-
-
-def law_id(document: dict[str, Any]) -> str:
-    from tiers.identity import TierLaw
-
-    return TierLaw.from_document(document).identity
 
 
 TAMPERINGS: list[tuple[Callable[[Export], None], str]] = [
@@ -334,7 +278,13 @@ def sell_an_order_twice(export: Export) -> None:
 def sell_after_withdrawal(export: Export) -> None:
     sale = next(i for i, record in enumerate(export.leaves) if record["leaf"]["kind"] == "sale")
     product = export.leaves[sale]["leaf"]["product"]
-    leaf = {"kind": "withdrawal", "index": 0, "at": "2026", "product": product, "reason": "faulty"}
+    leaf = {
+        "kind": "withdrawal",
+        "index": 0,
+        "at": export.leaves[sale]["leaf"]["at"],
+        "product": product,
+        "reason": "faulty",
+    }
     export.leaves.insert(sale, {"record": "leaf", "index": 0, "hash": "0" * 64, "leaf": leaf})
 
 
@@ -405,7 +355,13 @@ def head_of(export: Export, size: int) -> TreeHead:
 def test_a_log_that_continues_an_earlier_head_verifies_and_a_fork_does_not(export: Export) -> None:
     earlier = head_of(export.signed_anew(), 9)
     assert export.verify(earlier=earlier).findings == ()
-    export.kind("dataset")[0]["unit"] = "another"
+    forged = TreeHead(
+        **{name: getattr(earlier, name) for name in TreeHead.__struct_fields__} | {"signature": "0" * 128}
+    )
+    assert found(export.verify(earlier=forged)) == {"A4 earlier-head"}
+    foreign = sign(9, bytes.fromhex(earlier.root), earlier.at, 2, SIGNER)
+    assert found(export.verify(earlier=foreign)) == {"A4 earlier-head"}, "no leaf announces key 2"
+    export.kind("snapshot")[0]["seal"] = "0" * 64
     assert found(export.signed_anew().verify(earlier=earlier)) == {"A4 consistency"}
     longer = sign(999, bytes(32), "2026-01-01T00:00:00Z", 1, SIGNER)
     assert "A4 consistency" in found(export.verify(earlier=longer))

@@ -146,8 +146,10 @@ def test_the_api_proves_inclusion_and_consistency_against_its_own_heads(fair: Fa
         "/v1/log/proofs/inclusion?index=999&size=2",
         "/v1/log/proofs/inclusion?index=0&size=999",
         "/v1/log/proofs/consistency?earlier=0&size=2",
-        "/v1/log/leaves?start=-1",
-        "/v1/log/leaves?count=100000",
-        "/v1/log/leaves?count=x",
     ):
         assert fair.client.get(bad, headers=buyer.headers).status_code == 400
+    auditor = fair.person("auditor")
+    for bad in ("start=-1", "count=100000", "count=x", f"start={10**40}"):
+        assert fair.client.get(f"/v1/log/leaves?{bad}", headers=auditor.headers).status_code == 400
+    assert fair.client.get("/v1/log/leaves", headers=buyer.headers).status_code == 403, "charges are not a buyer's"
+    assert len(fair.client.get("/v1/log/leaves", headers=auditor.headers).json()) == head["size"]

@@ -51,7 +51,7 @@ MATRIX: dict[tuple[str, str], set[str]] = {
     ("POST", "/v1/price-audits"): {"owner", "operator"},
     ("GET", "/v1/jobs/{job}"): ALL,
     ("GET", "/v1/log/head"): ALL,
-    ("GET", "/v1/log/leaves"): ALL,
+    ("GET", "/v1/log/leaves"): {"auditor", "operator"},
     ("GET", "/v1/log/proofs/inclusion"): ALL,
     ("GET", "/v1/log/proofs/consistency"): ALL,
     ("GET", "/v1/audit/export"): {"auditor"},

@@ -3,7 +3,24 @@
 import pytest
 
 from app.queries.canonical import canonicalise, fingerprint
-from app.queries.model import And, Between, Comparison, Count, GroupByKeys, In, IsNull, Not, Or, Query, Sum
+from app.queries.component import components
+from app.queries.model import (
+    And,
+    Between,
+    Comparison,
+    Count,
+    GroupByBins,
+    GroupByKeys,
+    GroupByRanges,
+    In,
+    IsNull,
+    Mean,
+    Not,
+    Or,
+    Query,
+    Range,
+    Sum,
+)
 from tests.queries.support import schema_of
 
 CITIES = GroupByKeys(column="city", keys=("c", "a", "b"))
@@ -47,6 +64,38 @@ FROZEN = {
 }
 
 
+NEWER = {
+    "ranges": Query(
+        measure=Count(of="rows"),
+        group_by=GroupByRanges(
+            column="score", ranges=(Range(lower="0.5", upper=2, end="closed"), Range(lower=1), Range(upper="-0.1"))
+        ),
+        rows_per_unit=3,
+        groups_per_unit=2,
+        ordering=("day",),
+    ),
+    "bins": Query(
+        measure=Count(of="units"),
+        group_by=GroupByBins(column="at", edges=("2013-01-01T00:00:00Z", "2014-01-01T00:00:00Z"), below="kept"),
+        groups_per_unit=1,
+    ),
+    "mean": Query(
+        measure=Mean(column="age", centre="4", lower="-8", upper="8", grain_exponent=1, sum_share="0.8"),
+        group_by=CITIES,
+        rows_per_unit=3,
+        groups_per_unit=2,
+    ),
+}
+NEWER_FROZEN = {
+    "ranges": ["4c9916c4376ae4c23d96a8221385af16f3fa7b001707f9a91f6adc727471467a"],
+    "bins": ["b4d54ff68c60998163a01c4635b0e787c7b51176b42fd3e9fa6230739b027eb9"],
+    "mean": [
+        "9b5d470d9e0627126b5cf2850daec5e0ba98eae63ebf21d7c015f0b72e8dd987",
+        "a823069babec4c6a8121379e26fb6d7135a9ee83f31fb81fdd8c9fc75704786a",
+    ],
+}
+
+
 def mark(name):
     query, changes = QUESTIONS[name]
     return fingerprint(canonicalise(query, schema_of(**changes)).fingerprint_document())
@@ -55,3 +104,13 @@ def mark(name):
 @pytest.mark.parametrize("name", list(QUESTIONS))
 def test_a_question_keeps_the_fingerprint_under_which_it_was_sold(name):
     assert mark(name) == FROZEN[name]
+
+
+def newer_marks(name):
+    parts = components(canonicalise(NEWER[name], schema_of()))
+    return [fingerprint(each.query.fingerprint_document()) for each in parts]
+
+
+@pytest.mark.parametrize("name", list(NEWER))
+def test_ranges_bins_and_means_are_frozen_too(name):
+    assert newer_marks(name) == NEWER_FROZEN[name]

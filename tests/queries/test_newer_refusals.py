@@ -54,6 +54,10 @@ REFUSED = {
     "no end, closed": (ranged({"lower": 1, "end": "closed"}), "a closed end to be given"),
     "one range twice": (ranged({"upper": 5}, {"upper": 5}), "each range once"),
     "one range in two spellings": (ranged({"upper": 5}, {"upper": 4, "end": "closed"}), "each range once"),
+    "too many over one value": (
+        ranged(*({"lower": lower} for lower in range(101))),
+        "at most 100 that cover one value",
+    ),
     "no bound on groups": (altered(ranged({"upper": 5}), groups_per_unit=None), "groups_per_unit: expected a bound"),
     "no bound on rows": (altered(ranged({"upper": 5}), measure=ROWS), "rows_per_unit: expected a bound"),
     "quantile of nothing": (Query(measure=Quantile(of="units", fraction="0.5")), "declared bins"),

@@ -142,6 +142,39 @@ def test_without_noise_the_quantile_is_the_quantile(fraction):
             assert (reading.place, reading.first, reading.last) == (place, place, place)
 
 
+class Ruler(Silent):
+    """A law of which only the numbers that a bound is made of are known."""
+
+    def __init__(self, variance, half_width):
+        self._variance, self._half_width, self.asked = variance, half_width, set()
+
+    def variance(self):
+        return self._variance
+
+    def half_width(self, confidence):
+        self.asked.add(confidence)
+        return self._half_width
+
+
+@pytest.mark.parametrize(
+    ("fraction", "ruler", "most"),
+    [
+        (Fraction(1, 2), Ruler(4.0, 10**9), 25),  # Cantelli: 1 + √(4·39·4 entries) = 26
+        (Fraction(1, 4), Ruler(4.0, 10**9), 22),  # at the last cut 1 + √(4·39·(3·3² + 1·1²)) = 67, of 3·22 + 1
+        (Fraction(1, 2), Ruler(1e18, 1), 3),  # four entries within ±1
+        (Fraction(1, 4), Ruler(1e18, 1), 3),  # at the last cut 3·3 + 1·1 = 10, of 3·3 + 1
+    ],
+)
+def test_a_bin_is_kept_up_to_the_documented_bound_and_not_beyond(fraction, ruler, most):
+    assert read_quantile([most, 0, 0, 0], fraction, ruler, NOMINAL).last == 3
+    assert read_quantile([most + 1, 0, 0, 0], fraction, ruler, NOMINAL).last == 0
+    assert ruler.asked == {1 - Fraction(5, 100) / 4}
+
+
+def test_a_count_at_the_threshold_reaches_it():
+    assert [read_threshold(raw, 10, SHARP).reached for raw in (9, 10, 11)] == [False, True, True]
+
+
 def test_a_quantile_of_noise_alone_is_any_bin_and_of_much_data_is_one():
     reading = read_quantile([-50, -60, -70], Fraction(1, 2), SHARP, NOMINAL)
     assert (reading.first, reading.last) == (0, 2)

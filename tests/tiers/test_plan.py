@@ -276,6 +276,15 @@ def test_a_path_that_does_not_exist_is_none() -> None:
     assert best_path(layers, lambda _, __: True) == (one, three)
 
 
+def test_the_worst_ratio_counts_first_and_then_the_sum() -> None:
+    one, two, three, four = (TwoSidedGeometric(Fraction(rate)) for rate in (4, 3, 2, 1))
+    layers = [{one: 1.0, two: 2.5}, {three: 3.0, four: 2.5}]
+    straight = {(one, three), (two, four)}
+    assert best_path(layers, lambda upper, lower: (upper, lower) in straight) == (two, four), "2.5 + 2.5 before 1 + 3"
+    assert best_path([{one: 1.0, two: 1.3}, {three: 2.0}], lambda _, __: True) == (one, three)
+    assert best_path([{two: 1.3, one: 1.0}, {three: 2.0}, {four: 1.0}], lambda _, __: True) == (one, three, four)
+
+
 def test_extremes_of_the_ladder_are_planned_for_every_family() -> None:
     for texts in (("50", "49.9"), ("0.000002", "0.000001")):
         chain = plan(Ladder.parse(texts), 1)

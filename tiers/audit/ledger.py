@@ -23,12 +23,15 @@ def check_ledger(history: History) -> tuple[Finding, ...]:
     lineages = {plan.chain: plan.lineage for plan in history.plans}
     laws = {(plan.chain, tier.law.identity): tier.law for plan in history.plans for tier in plan.tiers}
     offered = {(plan.product, tier.law.identity): plan.leaf for plan in history.plans for tier in plan.tiers}
+    chains = {plan.product: plan.chain for plan in reversed(history.plans)}
     highest: dict[str, int] = {}
     orders: set[str] = set()
     for sale in history.sales:
         where = f"leaf {sale.leaf}"
         law = laws.get((sale.chain, sale.law))
         lineage = lineages.get(sale.chain)
+        if chains.get(sale.product, sale.chain) != sale.chain:
+            found.append(Finding("A3", "product-of-chain", where, sale.product, f"planned on {chains[sale.product]}"))
         if law is None or lineage is None or offered.get((sale.product, sale.law), sale.leaf) >= sale.leaf:
             found.append(Finding("A3", "planned", where, sale.law, "no earlier plan offers this law on this chain"))
             continue

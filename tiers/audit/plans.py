@@ -4,24 +4,48 @@ from itertools import pairwise
 
 from tiers.audit.findings import Finding
 from tiers.audit.records import ClaimedTier, History, PlanRecord
-from tiers.budget import decimal_text, nano_up
+from tiers.budget import EPSILON_CEILING, EPSILON_FLOOR, decimal_text, nano_up
 from tiers.chain import CONFIDENCE
 from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
-from tiers.identity import chain_identity
+from tiers.identity import TierLaw, chain_identity
+from tiers.rank import by_accuracy
 from tiers.residual.plan import residual
 
 __all__ = ["check_plans"]
 
 
 def check_plans(history: History) -> tuple[Finding, ...]:
-    """Return what is wrong with the plans: identity, order, residuals, exact ε, levels, error bars, change sets."""
+    """Return what is wrong with the plans: identity, order, ranks, residuals, exact ε, levels, bars, change sets."""
     found: list[Finding] = []
+    planned: dict[str, int] = {}
     for plan in history.plans:
+        if plan.product in planned:
+            claimed = f"planned at leaf {planned[plan.product]}"
+            found.append(Finding("A1", "planned-once", f"leaf {plan.leaf}", claimed, "planned again"))
+        planned[plan.product] = plan.leaf
         found += _identity(plan, history)
         found += _order(plan)
         for tier in plan.tiers:
             found += _tier(plan, tier)
-    return tuple(found)
+    return (*found, *_ranks(history))
+
+
+def _ranks(history: History) -> list[Finding]:
+    """One law has one rank on its chain: its place, by accuracy, among all laws that the chain's plans name."""
+    laws: dict[str, dict[str, TierLaw]] = {}
+    for plan in history.plans:
+        laws.setdefault(plan.chain, {}).update({tier.law.identity: tier.law for tier in plan.tiers})
+    due = {
+        (chain, law.identity): rank
+        for chain, known in laws.items()
+        for rank, law in enumerate(by_accuracy(known.values()), start=1)
+    }
+    return [
+        Finding("A1", "rank-of-chain", f"leaf {plan.leaf}", f"rank {tier.rank}", f"rank {rank}")
+        for plan in history.plans
+        for tier in plan.tiers
+        if tier.rank != (rank := due[plan.chain, tier.law.identity])
+    ]
 
 
 def _identity(plan: PlanRecord, history: History) -> list[Finding]:
@@ -61,6 +85,9 @@ def _order(plan: PlanRecord) -> list[Finding]:
 def _tier(plan: PlanRecord, tier: ClaimedTier) -> list[Finding]:
     where = f"leaf {plan.leaf}, tier {tier.rank}"
     epsilon = tier.law.epsilon()
+    if not EPSILON_FLOOR <= epsilon <= EPSILON_CEILING:
+        limits = f"{decimal_text(EPSILON_FLOOR)} to {decimal_text(EPSILON_CEILING)}"
+        return [Finding("A1", "epsilon-range", where, f"ε of {epsilon.numerator.bit_length()} bits", limits)]
     found = []
     if epsilon != tier.epsilon:
         found.append(Finding("A1", "guarantee", where, decimal_text(tier.epsilon), decimal_text(epsilon)))

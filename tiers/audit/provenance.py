@@ -4,10 +4,14 @@ from dataclasses import dataclass, field
 
 from tiers.audit.findings import Finding
 from tiers.audit.records import DrawRecord, History
-from tiers.identity import Role, TierLaw
+from tiers.chain.steps import between, sampler_of, step_law
+from tiers.errors import TierError
+from tiers.identity import DrawSpec, Role, TierLaw
 from tiers.rank import by_accuracy, more_accurate
 
-__all__ = ["check_provenance"]
+__all__ = ["check_provenance", "due_sampler"]
+
+_DRAWS_LIMIT = 1024
 
 
 @dataclass(slots=True)
@@ -26,7 +30,7 @@ class _Chain:
 
 
 def check_provenance(history: History) -> tuple[Finding, ...]:
-    """Return every star, repeat, wrong parent, second truth draw, reused key, unplanned law and unsold-before-drawn."""
+    """Return every star, repeat, wrong parent, second truth draw, reused key, foreign sampler, early sale."""
     found: list[Finding] = []
     chains: dict[str, _Chain] = {}
     planned = {(p.chain, tier.law.identity): p.leaf for p in reversed(history.plans) for tier in p.tiers}
@@ -42,6 +46,9 @@ def check_provenance(history: History) -> tuple[Finding, ...]:
         if law in chain.drawn:
             found.append(Finding("A2", "second-answer", where, law, f"drawn before, leaf {chain.drawn[law].leaf}"))
             continue
+        if len(chain.drawn) >= _DRAWS_LIMIT:
+            found.append(Finding("A2", "length-of-chain", where, f"over {_DRAWS_LIMIT} draws", "fewer"))
+            continue
         if draw.key_hash in keys:
             found.append(
                 Finding("A2", "reused-key", where, "a stream of its own", f"the key of leaf {keys[draw.key_hash]}")
@@ -49,8 +56,30 @@ def check_provenance(history: History) -> tuple[Finding, ...]:
         keys[draw.key_hash] = draw.leaf
         found += _place(draw, chain)
         found += _parents(draw, chain)
+        due = due_sampler(draw.spec)
+        if draw.spec.sampler != due:
+            found.append(Finding("A2", "sampler", where, draw.spec.sampler[:60], due or "no sampler for this step"))
         chain.drawn[law] = draw
     return (*found, *_sold(history))
+
+
+def due_sampler(spec: DrawSpec) -> str | None:
+    """Return the sampler by which this version makes such a draw, or None where no residual leads to it.
+
+    Example:
+        >>> from tiers.budget import Ladder
+        >>> from tiers.chain import plan, specs
+        >>> made = specs("0" * 64, plan(Ladder.parse(["2", "1"]), 1), epoch=1, grain=0, length=1)
+        >>> [due_sampler(spec) for spec in made]
+        ['tsg-digits/1', 'tsg-digits/1']
+    """
+    laws = spec.law.noise, tuple(parent.noise for parent in spec.parents)
+    try:
+        if spec.role in (Role.BASE, Role.RESIDUAL):
+            return sampler_of(step_law(spec.role, *laws), spec.length)
+        return between(spec.role, *laws).name
+    except (TierError, ArithmeticError):
+        return None
 
 
 def _place(draw: DrawRecord, chain: _Chain) -> list[Finding]:

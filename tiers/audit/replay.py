@@ -1,15 +1,21 @@
 """A7: commitments open, and every draw that may be replayed re-derives its answer bit for bit."""
 
+import math
 from dataclasses import dataclass
 
 from tiers.audit.findings import Finding
+from tiers.audit.provenance import due_sampler
 from tiers.audit.records import DrawRecord, Evidence, History
 from tiers.chain import answer_bytes, answer_of
-from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
+from tiers.errors import TierError
 from tiers.identity import TierLaw, commitment, key_hash
+from tiers.noise.tsg import TwoSidedGeometric
 from tiers.rank import more_accurate
 
 __all__ = ["NotReplayable", "Replay", "openable", "replay", "replayable"]
+
+_REACH = 256
+"""Two-sided geometric noise of one rate exceeds 128/rate with probability below 2⁻¹⁸⁰; twice that, for two steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,16 @@ def replay(history: History, evidence: Evidence) -> Replay:
     return Replay(replayed, len(answers), tuple(closed), tuple(found))
 
 
+def _far(draw: DrawRecord, answers: list[tuple[int, ...]]) -> bool:
+    """Whether a draw and its parents lie further apart than noise of these rates ever does (2⁻¹²⁸ an entry)."""
+    noises = [law.noise for law in (draw.spec.law, *draw.spec.parents)]
+    rates = [noise.rate for noise in noises if isinstance(noise, TwoSidedGeometric)]
+    if len(rates) < len(noises):
+        return False
+    limit = math.ceil(_REACH / min(rates))
+    return any(max(entries) - min(entries) > limit for entries in zip(*answers, strict=True))
+
+
 def _where(draw: DrawRecord) -> str:
     return f"leaf {draw.leaf}"
 
@@ -111,10 +127,14 @@ def _replay_one(
     answer = answers.get(name)
     if len(known) != len(parents) or answer is None:
         return Finding("A7", "unopened", _where(draw), "answers of the draw and its parents", "not all opened")
+    if draw.spec.sampler != due_sampler(draw.spec):
+        return Finding("A7", "sampler", _where(draw), draw.spec.sampler[:60], "not the sampler of such a draw")
+    if _far(draw, [answer, *known]):
+        return Finding("A7", "reach", _where(draw), "answers that keyed noise can reach", "a gap beyond its tails")
     try:
         derived = answer_of(draw.spec, key, known)
-    except (InvalidParameterError, NoResidualError, SlackNotAllowedError) as error:
-        return Finding("A7", "sampler", _where(draw), draw.spec.sampler, str(error))
+    except (TierError, ArithmeticError) as error:
+        return Finding("A7", "sampler", _where(draw), draw.spec.sampler[:60], str(error))
     if derived != answer:
         return Finding("A7", "replay", _where(draw), "the answer that parent and key give", "another answer")
     return None

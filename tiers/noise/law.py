@@ -1,5 +1,6 @@
 """The noise laws as one type: what a planner, a sampler and an auditor may treat alike."""
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TypeAlias
@@ -16,7 +17,7 @@ from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["FAMILIES", "ContinuousLaw", "NoiseLaw", "guarantee_of", "law_from"]
+__all__ = ["FAMILIES", "ContinuousLaw", "NoiseLaw", "guarantee_of", "law_from", "parse_rational", "parse_whole"]
 
 NoiseLaw: TypeAlias = (
     TwoSidedGeometric | Skellam | LatticeGaussian | MultiScaleDiscreteLaplace | DiscreteGaussian | Staircase
@@ -26,6 +27,34 @@ FAMILIES: dict[str, type[NoiseLaw]] = {
     law.family: law
     for law in (TwoSidedGeometric, Skellam, LatticeGaussian, MultiScaleDiscreteLaplace, DiscreteGaussian, Staircase)
 }
+_RATIONAL = re.compile(r"[0-9]{1,400}(?:\.[0-9]{1,400}|/[1-9][0-9]{0,399})?\Z")
+_WHOLE = re.compile(r"(?:0|[1-9][0-9]{0,59})\Z")
+
+
+def parse_rational(name: str, text: object) -> Fraction:
+    """Return the rational that a canonical text writes, its size bounded before any arithmetic.
+
+    Raises:     InvalidParameterError: no text; a sign, an exponent, blanks, over 400 digits a part, a denominator of 0.
+    Example:
+        >>> parse_rational("rate", "1/3"), parse_rational("rate", "0.25")
+        (Fraction(1, 3), Fraction(1, 4))
+    """
+    if not isinstance(text, str) or not _RATIONAL.match(text):
+        raise InvalidParameterError(name, "a decimal or n/d of at most 400 digits a part", text)
+    return Fraction(text)
+
+
+def parse_whole(name: str, text: object) -> int:
+    """Return the whole number of a canonical text.
+
+    Raises:     InvalidParameterError: no text; a sign, a leading zero, another script, over 60 digits.
+    Example:
+        >>> parse_whole("half width", "120")
+        120
+    """
+    if not isinstance(text, str) or not _WHOLE.match(text):
+        raise InvalidParameterError(name, "a whole number without leading zeros, of at most 60 digits", text)
+    return int(text)
 
 
 def law_from(family: str, parameters: Mapping[str, str]) -> NoiseLaw:
@@ -36,12 +65,15 @@ def law_from(family: str, parameters: Mapping[str, str]) -> NoiseLaw:
         >>> law_from("msdlap", {"rate": "0.5", "scales": "2"})
         MultiScaleDiscreteLaplace(scales=2, rate=Fraction(1, 2))
     """
-    kind = FAMILIES.get(family)
+    kind = FAMILIES.get(family) if isinstance(family, str) else None
     if kind is None:
         raise InvalidParameterError("family", f"one of {', '.join(sorted(FAMILIES))}", family)
     whole = {"scales", "period", "inner"}
     try:
-        values = {name: int(text) if name in whole else Fraction(text) for name, text in parameters.items()}
+        values = {
+            name: parse_whole(name, text) if name in whole else parse_rational(name, text)
+            for name, text in parameters.items()
+        }
         law = kind(**values)  # type: ignore[arg-type]
     except InvalidParameterError:
         raise

@@ -1,0 +1,97 @@
+"""The commands of whoever runs a market: backup, restore, rotate-key."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import rich_click as click
+
+from app.errors import AppError
+from app.settings import Settings
+
+__all__ = ["OPERATORS", "backup_command", "restore_command", "rotate_key", "settings_at", "spoken"]
+
+_STATE = click.Path(file_okay=False, path_type=Path)
+_NEW = click.Path(dir_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def settings_at(state: Path) -> Settings:
+    """Return the settings of a state folder; everything else comes from the environment."""
+    return Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Turn a refusal, or a folder or store that cannot be used, into one line on standard error."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except AppError as error:
+        raise click.ClickException(error.detail) from None
+    except OSError as error:
+        raise click.ClickException(f"state: expected a folder that can be used, got {error.strerror}") from None
+    except SQLAlchemyError:
+        raise click.ClickException("store: expected a database that can be opened, got none") from None
+
+
+@click.command("backup")
+@click.option("--state", type=_STATE, required=True, help="Folder of the market, which may be serving.")
+@click.option("--to", "target", type=_NEW, required=True, help="A new file for store, snapshots and data.")
+@click.option("--keys", type=_NEW, default=None, help="A new file for the key ring; keep it in another place.")
+def backup_command(state: Path, target: Path, keys: Path | None) -> None:
+    """Write a consistent backup. It holds owners' data in clear: keep it as you keep those."""
+    from app.backup import back_up
+
+    with spoken():
+        manifest = back_up(settings_at(state), target, keys=keys)
+    leaves = 0 if manifest.head is None else manifest.head.size
+    click.echo(f"backed up: {manifest.written} transactions, {leaves} leaves, {len(manifest.files)} files")
+
+
+@click.command("restore")
+@click.option("--state", type=_STATE, required=True, help="Folder of the market, which must not be serving.")
+@click.option("--from", "source", type=_FILE, default=None, help="The backup; without it, only replay what is missing.")
+@click.option("--keys", type=_FILE, default=None, help="A copy of the key ring, where the market's own is lost.")
+@click.option("--redo", type=_FILE, default=None, help="A copy of the redo file, where the market's own is lost.")
+@click.option("--without-redo", is_flag=True, help="There is no redo file: give up what was sold since the backup.")
+def restore_command(state: Path, source: Path | None, keys: Path | None, redo: Path | None, without_redo: bool) -> None:
+    """Bring a backup back and replay everything that was acknowledged after it."""
+    from app.backup import restore
+    from app.instance import claim_state
+    from app.rollback import replay
+
+    settings = settings_at(state)
+    with spoken():
+        settings.prepare()
+        with claim_state(settings.state):
+            if source is None:
+                done = replay(settings)
+            else:
+                _, done = restore(settings, source, keys=keys, redo=redo, without_redo=without_redo)
+    click.echo(
+        f"replayed: {done.transactions} transactions, {done.leaves} leaves; {len(done.redrawn)} chains drawn again"
+    )
+    for chain in done.not_redrawn:
+        click.echo(f"not drawn again (its secret or snapshot is lost; what was sold of it is not): {chain[:12]}")
+
+
+@click.command("rotate-key")
+@click.argument("purpose")
+@click.option("--state", type=_STATE, required=True, help="Folder of the market; restart its workers afterwards.")
+@click.option("--reseal", "again", is_flag=True, help="Seal every stored answer under the newest storage key.")
+def rotate_key(purpose: str, state: Path, again: bool) -> None:
+    """Bring a new key of a PURPOSE into force: noise, signing, cache, pepper or storage. Old ones keep their work."""
+    from app.rotation import reseal, rotate
+
+    settings = settings_at(state)
+    with spoken():
+        number = rotate(settings, purpose)
+        click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")
+        if again:
+            click.echo(f"sealed anew: {reseal(settings)} answers")
+
+
+OPERATORS = (backup_command, restore_command, rotate_key)

@@ -1,0 +1,57 @@
+"""One honest export that holds leaves of every kind; each test gets a copy of its own."""
+
+import copy
+
+import pytest
+
+from app.settings import Settings
+from tests.audit.exports import Export, parse
+from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, open_fair, rows, tiers
+
+WHERE = {"type": "comparison", "column": "city", "operator": "=", "value": "Cork"}
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    opened = open_fair(Settings.at(tmp_path_factory.mktemp("whole") / "market"))
+    fair = next(opened)
+
+    def post(path: str, body: dict[str, object], who: object = None) -> dict[str, str]:
+        response = fair.client.post(path, json=body, headers=getattr(who or fair.owner(), "headers", {}))
+        assert response.status_code == 201, response.text
+        return dict(response.json())
+
+    ada, bruno, analyst = fair.person(), fair.person(), fair.person("analyst")
+    open_one = fair.dataset(adhoc=["1", "0.5"])
+    cities, people = fair.product(open_one), fair.product(open_one, PEOPLE)
+    total = fair.product(open_one, TOTAL | {"where": WHERE})
+    fair.product(open_one, tiers=tiers(("1", 3000), ("0.1", 500)))
+    sold = [fair.buy(ada, cities, "0.5"), fair.buy(ada, cities, "1"), fair.buy(bruno, people, "1")]
+    post(f"/v1/products/{cities['product']}/prices", {"currency": "EUR", "prices_minor": [8000, 3000, 900, 0]})
+    fair.buy(bruno, cities, "1")
+    fair.buy(ada, total, "2")
+    asked = post(
+        "/v1/questions",
+        {"dataset": open_one, "query": {"measure": {"type": "count", "of": "units"}, "where": WHERE}},
+        analyst,
+    )
+    fair.buy(analyst, asked, "0.5")
+    scarce = fair.dataset(
+        name="scarce", budget="1", table=rows(seed=9), reserve={"low_minor": 100_000, "high_minor": 200_000}
+    )
+    dear = fair.product(scarce, HISTOGRAM | {"rows_per_unit": 2}, tiers=tiers(("0.5", 2000), ("0.1", 1000)))
+    assert fair.buy(bruno, dear, "0.5")["receipt"]["price_minor"] > 2000, "the reserve is above the list"
+    (fair.market.settings.data / "next.csv").write_text(rows(seed=10))
+    post(f"/v1/datasets/{open_one}/snapshots", {"file": "next.csv"})
+    for order in (sold[0], sold[2]):
+        body: dict[str, object] = {"amount_minor": 100, "reason": "pricing error"}
+        post(f"/v1/orders/{order['receipt']['order']}/credits", body, fair.operator)
+    post(f"/v1/products/{people['product']}/withdrawal", {"reason": "faulty"})
+    lines, public = fair.export()
+    opened.close()
+    return parse(lines, public)
+
+
+@pytest.fixture
+def export(whole: Export) -> Export:
+    return copy.deepcopy(whole)
