@@ -1,4 +1,4 @@
-"""Request bodies and query strings: frozen, closed to unknown fields, every text and number bounded."""
+"""Request bodies: frozen, closed to unknown fields, every text and number bounded."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -10,28 +10,21 @@ from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 
 __all__ = [
     "AccountRequest",
-    "AccountsQuery",
     "BookRequest",
-    "ConsistencyQuery",
     "ContractRequest",
     "CreditRequest",
     "DashboardRequest",
     "DatasetRequest",
     "DemandRequest",
     "DepositRequest",
-    "EarningsQuery",
-    "InclusionQuery",
     "KeyRequest",
-    "LeavesQuery",
     "OrderRequest",
-    "PageQuery",
     "PayoutRequest",
     "ProductRequest",
     "QuestionRequest",
     "QuoteRequest",
     "RehearsalRequest",
     "ReserveRequest",
-    "SearchQuery",
     "SimulationRequest",
     "SnapshotRequest",
     "StateRequest",
@@ -248,55 +241,3 @@ class OrderRequest(_Request, frozen=True, kw_only=True):
     """An order cites a quote; the terms it accepts are the licence in that quote."""
 
     quote: Identity
-
-
-class PageQuery(_Request, frozen=True, kw_only=True):
-    """A page: at most `count` items from the one after `after`, the last `leaf_index` seen."""
-
-    after: Annotated[int, Meta(ge=-1, le=2**53 - 1)] = -1
-    count: Annotated[int, Meta(ge=1, le=200)] = 50
-
-
-class AccountsQuery(_Request, frozen=True, kw_only=True):
-    """A page of accounts: from the one after `after`, the last `account` seen."""
-
-    after: Identity | None = None
-    count: Annotated[int, Meta(ge=1, le=200)] = 50
-
-
-class SearchQuery(PageQuery, frozen=True, kw_only=True):
-    """Products: `q` holds words that all occur; one offered tier has `epsilon` and costs at most `max_price_minor`."""
-
-    q: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*\Z")] = ""
-    dataset: Identity | None = None
-    currency: Currency | None = None
-    epsilon: Decimal | None = None
-    max_price_minor: Minor | None = None
-    on_sale: bool | None = None
-
-
-class LeavesQuery(_Request, frozen=True, kw_only=True):
-    """Leaves of the log: `count` of them from `start`."""
-
-    start: Annotated[int, Meta(ge=0, le=2**53 - 1)] = 0
-    count: Annotated[int, Meta(ge=1, le=1_000)] = 100
-
-
-class InclusionQuery(_Request, frozen=True, kw_only=True):
-    """A leaf, and the size of the tree that holds it."""
-
-    index: Annotated[int, Meta(ge=0, le=2**53 - 1)]
-    size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
-
-
-class ConsistencyQuery(_Request, frozen=True, kw_only=True):
-    """Two sizes that the log has had."""
-
-    earlier: Annotated[int, Meta(ge=1, le=2**53 - 1)]
-    size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
-
-
-class EarningsQuery(_Request, frozen=True, kw_only=True):
-    """The currency of earnings."""
-
-    currency: Currency = "EUR"

@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
+from app.asks import SearchQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.dictionary import dictionary_view
 from app.catalog.rehearsal import rehearse
@@ -21,7 +22,7 @@ from app.routes.catalog import visible_product
 from app.routes.paging import page, read_query
 from app.routes.trade import TRADERS
 from app.views import DictionaryView, ProductView
-from app.wire import RehearsalRequest, SearchQuery
+from app.wire import RehearsalRequest
 from tiers.budget import parse_epsilon
 
 __all__ = ["dictionary", "products", "rehearsal"]

@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
+from app.asks import EarningsQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import check_catalogue, live_offers
 from app.catalog.products import book_of_chain
@@ -25,7 +26,7 @@ from app.market import Market
 from app.routes.catalog import owned_dataset
 from app.routes.paging import read_query
 from app.routes.trade import TRADERS
-from app.wire import ContractRequest, CreditRequest, EarningsQuery, PayoutRequest, SimulationRequest
+from app.wire import ContractRequest, CreditRequest, PayoutRequest, SimulationRequest
 from pricing.limit import limit_of
 from pricing.money import check_currency
 from pricing.owners import SUB

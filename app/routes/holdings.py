@@ -5,13 +5,13 @@ from typing import Any
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
+from app.asks import PageQuery
 from app.auth.accounts import Caller
 from app.catalog.holdings import entitlements_of, orders_of
 from app.market import Market
 from app.routes.paging import page, read_query
 from app.routes.trade import TRADERS
 from app.views import EntitlementView, OrderView
-from app.wire import PageQuery
 
 __all__ = ["entitlements", "orders"]
 

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.response import Stream
 from sqlalchemy import Connection
 
+from app.asks import ConsistencyQuery, InclusionQuery, LeavesQuery
 from app.audit.exporting import export_lines
 from app.auth.accounts import Role
 from app.errors import InvalidRequestError, NotFoundError
@@ -18,7 +19,6 @@ from app.log.merkle import consistency_proof, inclusion_proof
 from app.market import Market
 from app.routes.accounts import EVERYBODY
 from app.routes.paging import read_query
-from app.wire import ConsistencyQuery, InclusionQuery, LeavesQuery
 
 __all__ = ["consistency", "export", "head", "inclusion", "leaves", "public_keys"]
 

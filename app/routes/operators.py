@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
+from app.asks import AccountsQuery
 from app.auth.accounts import Caller, Role, holder_of, issue_key, revoke_key, suspend_account
 from app.auth.register import holder_view, holders, key_view, keys_of
 from app.clock import time_text
@@ -15,7 +16,7 @@ from app.market import Market
 from app.routes.paging import page, read_query
 from app.telemetry import METRICS_TYPE, Telemetry
 from app.views import HolderView, KeyView
-from app.wire import AccountsQuery, KeyRequest, SuspensionRequest
+from app.wire import KeyRequest, SuspensionRequest
 
 __all__ = ["account", "accounts", "issue", "keys", "lift", "metrics", "revoke", "suspend"]
 

@@ -1,0 +1,74 @@
+"""Query strings of the API: closed to unknown names, every value bounded."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from app.wire import Currency, Decimal, Identity, Minor
+
+__all__ = [
+    "AccountsQuery",
+    "ConsistencyQuery",
+    "EarningsQuery",
+    "InclusionQuery",
+    "LeavesQuery",
+    "PageQuery",
+    "SearchQuery",
+]
+
+
+class _Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names what it knows and refuses the rest."""
+
+
+class PageQuery(_Query, frozen=True, kw_only=True):
+    """A page: at most `count` items from the one after `after`, the last `leaf_index` seen."""
+
+    after: Annotated[int, Meta(ge=-1, le=2**53 - 1)] = -1
+    count: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class AccountsQuery(_Query, frozen=True, kw_only=True):
+    """A page of accounts: from the one after `after`, the last `account` seen."""
+
+    after: Identity | None = None
+    count: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class SearchQuery(PageQuery, frozen=True, kw_only=True):
+    """Products: `q` holds words that all occur; one offered tier has `epsilon` and costs at most `max_price_minor`."""
+
+    q: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*\Z")] = ""
+    dataset: Identity | None = None
+    currency: Currency | None = None
+    epsilon: Decimal | None = None
+    max_price_minor: Minor | None = None
+    on_sale: bool | None = None
+
+
+class LeavesQuery(_Query, frozen=True, kw_only=True):
+    """Leaves of the log: `count` of them from `start`."""
+
+    start: Annotated[int, Meta(ge=0, le=2**53 - 1)] = 0
+    count: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class InclusionQuery(_Query, frozen=True, kw_only=True):
+    """A leaf, and the size of the tree that holds it."""
+
+    index: Annotated[int, Meta(ge=0, le=2**53 - 1)]
+    size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+
+
+class ConsistencyQuery(_Query, frozen=True, kw_only=True):
+    """Two sizes that the log has had."""
+
+    earlier: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+
+
+class EarningsQuery(_Query, frozen=True, kw_only=True):
+    """The currency of earnings."""
+
+    currency: Currency = "EUR"
