@@ -64,12 +64,14 @@ def live_offers(connection: Connection) -> list[Offer]:
         .order_by(products.c.leaf_index, planned_tiers.c.rank)
     )
     found: dict[str, Offer] = {}
+    listed: set[tuple[str, TierLaw]] = set()
     for row in connection.execute(wanted):
         law = TierLaw.from_document(msgspec.json.decode(row.law_json))
         priced = (f"{row.title} @ ε {row.epsilon}", law.noise.variance(), row.price_minor)
         query = msgspec.json.decode(row.query_json, type=CanonicalQuery)
         offer = found.setdefault(row.id, Offer(row.dataset_id, row.id, row.title, query, row.currency, ()))
-        if priced not in offer.tiers:
+        if (row.id, law) not in listed:  # several products may offer one tier: it is one good, under the first name
+            listed.add((row.id, law))
             found[row.id] = replace(offer, tiers=(*offer.tiers, priced))
     return list(found.values())
 

@@ -194,6 +194,13 @@ def test_what_is_not_a_sum_of_parts_is_no_arbitrage(fair: Fair) -> None:
     assert publish(fair, dataset, some_rows(CITIES, where=both), ("0.1", 9000)).status_code == 201, "other rows"
 
 
+def test_two_products_on_one_chain_are_one_good_to_the_check(fair: Fair) -> None:
+    dataset = fair.dataset()
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000)))
+    fair.product(dataset, CITY_ROWS, title="The same again", tiers=tiers(("1", 3000)))
+    assert publish(fair, dataset, some_rows(CITIES), ("0.1", 2900)).json()["arbitrage"] == "safe"
+
+
 def test_a_catalogue_of_one_is_safe(fair: Fair) -> None:
     assert fair.product(fair.dataset())["arbitrage"] == "safe"
 
