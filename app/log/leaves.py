@@ -1,8 +1,8 @@
 """The leaves of the release log: one schema a kind, canonical JSON, commitments instead of answers.
 
-No leaf holds an answer, an unkeyed hash of one, a key, a row or a person's name. Buyers stand under pseudonyms. Integers
-stay within 2⁵³; everything else that is a number is a decimal string, and what is longer (a question, a schema) is JSON
-in a text. Which field an auditor checks against what is written in `app.audit.fields`.
+No leaf holds an answer, an unkeyed hash of one, a key, a row or a person's name. Buyers stand under pseudonyms.
+Integers stay within 2⁵³; everything else that is a number is a decimal string, and what is longer (a question, a
+schema) is JSON in a text. Which field an auditor checks against what is written in `app.audit.fields`.
 """
 
 from typing import Annotated, Any, TypeAlias
