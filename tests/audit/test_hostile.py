@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from app.audit.verify import LINE_LIMIT, AuditReport, verify_export
@@ -186,6 +186,7 @@ def paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 @given(data=st.data(), signed=st.booleans())
 @settings(
     max_examples=120,
+    phases=[Phase.explicit, Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -201,7 +202,7 @@ def test_any_mutation_of_an_honest_export_gives_a_report_or_a_refusal(
         for step in path[:-1]:
             holder = holder[step]
         if data.draw(st.booleans()):
-            holder[path[-1]] = data.draw(HOSTILE)
+            holder[path[-1]] = copy.deepcopy(data.draw(HOSTILE))
         elif isinstance(holder, dict):
             del holder[path[-1]]
     if signed:
@@ -238,3 +239,12 @@ def test_hostile_text_in_every_text_field_of_every_leaf(export: Export) -> None:
                 record["leaf"][name] = value
                 assert json.loads(lines[place + 1])["leaf"][name] == text
                 assert verify_export(lines[: place + 2], export.public).verdict == "refuted"
+
+
+def test_leaves_that_claim_one_index_are_still_told_apart(export: Export) -> None:
+    first, fourth = export.kind("product-plan")[0], export.kind("product-plan")[3]
+    assert len(first["tiers"]) != len(fourth["tiers"])
+    first["index"] = fourth["index"]
+    rules = {finding.rule for finding in verify_export(export.lines(), export.public).findings}
+    assert "leaf-index" in rules
+    assert "unreadable-log" not in rules
