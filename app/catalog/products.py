@@ -228,9 +228,7 @@ def _join_chain(
     """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
     states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
-    if planned.new.state == INTERNAL:
-        return
-    if set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
+    if planned.new.state != INTERNAL and set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
         fresh = replace(planned.book, version=book.version + 1)
         reprice(connection, keyring, planned_offer(dataset.id, planned), fresh, at, UNLIMITED)
         book = fresh
@@ -243,6 +241,8 @@ def _join_chain(
             epsilons=[decimal_text(tier.epsilon) for tier in late],
             chain=planned.chain,
         )
+    if planned.new.state == INTERNAL:
+        return  # analysts pay nothing, whatever the chain's prices are
     differing = [tier.law for tier in planned.book.tiers if known[tier.law] != tier.price]
     if differing or planned.book.currency != book.currency:
         raise ConflictError(

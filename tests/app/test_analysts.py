@@ -58,6 +58,16 @@ def test_a_question_that_was_asked_inside_can_be_published_at_a_price(fair: Fair
     assert bought["answer"] == sold["answer"]
 
 
+def test_a_question_whose_chain_has_other_tiers_is_a_typed_refusal(fair: Fair) -> None:
+    dataset = fair.dataset(adhoc=["1.5"])
+    fair.product(dataset)
+    analyst = fair.person("analyst", ceiling="2")
+    before = fair.stored()
+    refused = ask(fair, analyst, dataset, HISTOGRAM)
+    assert (refused.status_code, refused.json()["reason"]) == (409, "late-tier")
+    assert fair.stored() == before
+
+
 def test_a_dashboard_shows_what_its_analyst_holds_and_nothing_else(fair: Fair) -> None:
     dataset = fair.dataset()
     histogram, people = fair.product(dataset), fair.product(dataset, PEOPLE)
