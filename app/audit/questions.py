@@ -133,7 +133,7 @@ def restated(question: CanonicalQuery, schema: DatasetSchema) -> CanonicalQuery:
         Query(
             measure=Count(of="rows" if counts_rows else "units"),
             group_by=None if question.group is None else _grouping(question, named(question.group)),
-            ordering=tuple(named(reference).name for reference in question.ordering) if counts_rows else None,
+            ordering=tuple(named(reference).name for reference in question.ordering) or None,
             rows_per_unit=question.rows if counts_rows else None,
             groups_per_unit=question.groups if grouped and schema.unit is not None else None,
         ),

@@ -102,6 +102,10 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
     if len(new.prices_minor) != len(new.epsilons):
         raise InvalidRequestError(f"prices: expected one a tier ({len(new.epsilons)}), got {len(new.prices_minor)}")
     check_currency(new.currency)
+    if new.query.ordering == ():
+        raise InvalidQueryError(
+            "ordering: expected at least one column, or none given for the data set's own, got none"
+        )
     canonical = canonicalise(new.query, dataset.schema)
     if len(components(canonical)) != 1:
         raise InvalidQueryError(

@@ -123,7 +123,7 @@ def no_ordering(question: dict[str, Any]) -> None:
 
 
 def undeclared_ordering(question: dict[str, Any]) -> None:
-    question["ordering"] = [{"id": "city", "type": "text"}]
+    question["ordering"] = [{"id": "nowhere", "type": "text"}]
 
 
 def another_unit(question: dict[str, Any]) -> None:

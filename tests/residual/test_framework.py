@@ -53,6 +53,13 @@ def test_tables_asymmetric_or_not_give_back_what_was_convolved(
     assert distance(above, found.law, below) <= found.certificate.tau
 
 
+def test_a_step_that_leads_further_out_than_both_laws_is_found_whole() -> None:
+    upper, step = law_of([5, 2, 1], 1), law_of([3, 7], -4)
+    both = law_of([int(mass) for mass in np.convolve(np.array([5, 2, 1], object), np.array([3, 7], object))], -3)
+    found = residual(upper, both, allow_slack=True)
+    assert [round(found.pmf(k), 20) for k in (-5, -4, -3, -2)] == [0.0, step.pmf(-4), step.pmf(-3), 0.0]
+
+
 def test_a_table_that_is_no_convolution_is_refused() -> None:
     upper, lower = law_of([6, 1, 1], 0), law_of([1, 1, 6, 1, 1], -2)
     with pytest.raises(NoResidualError):

@@ -33,7 +33,9 @@ def approximate(upper: AnyLaw, lower: AnyLaw) -> tuple[LatticeTable, SlackBound]
         ('1.4e-09', True)
     """
     tables = [law if isinstance(law, LatticeTable) else law.table(_BITS) for law in (upper, lower)]
-    points = 1 << (2 * max(max(abs(table.first), abs(table.last)) for table in tables) + 1).bit_length()
+    above, below = tables
+    ends = (above.first, above.last, below.first, below.last, below.first - above.first, below.last - above.last)
+    points = 1 << (2 * max(abs(end) for end in ends) + 1).bit_length()  # the residual has to fit as well
     if points > _POINTS_LIMIT:
         raise InvalidParameterError("laws", f"two that fit a ring of {_POINTS_LIMIT} points", points)
     ring = invert(upper, lower, points)
@@ -45,6 +47,8 @@ def approximate(upper: AnyLaw, lower: AnyLaw) -> tuple[LatticeTable, SlackBound]
     wrap = sum(each.outside + each.error for each in tables) / 2**_BITS
     least = min(float(entry.mid()) for entry in ring.entries)
     tau = max(Fraction(negative), Fraction(apart)) + Fraction(ring.accuracy() * points) + Fraction(wrap)
+    if tau > SLACK_LIMIT:
+        return f"the only candidate is off by {float(tau):.3g} in total variation, more than 10⁻⁶"
     return table, SlackBound(tau, least, negative, points, wrap, apart)
 
 
