@@ -55,6 +55,8 @@ def catalogue_query(lines: list[bytes]) -> Any:
 @settings(max_examples=150, deadline=None)
 def test_every_canonical_question_survives_the_log_and_its_own_schema(query: Any) -> None:
     declared = schema_of()
+    if query.ordering == ():
+        return  # no product is published with an ordering of no columns
     try:
         question = canonicalise(query, declared)
     except InvalidQueryError:
