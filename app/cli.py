@@ -163,12 +163,15 @@ def simulate_menu(demand: Path, current: str | None, seconds: float, as_json: bo
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("menu", "prices, minor units", "predicted", "if buyers choose", box=None, header_style="dim")
+    table = Table(
+        "menu", "prices, minor units", "predicted", "up to", "if ties walk away", box=None, header_style="dim"
+    )
     for name, menu in outcome["menus"].items():
         listed = ", ".join("–" if price is None else f"{price:,}" for price in menu["prices_minor"])
         predicted = "" if menu["predicted_minor"] is None else f"{menu['predicted_minor']:,}"
         marked = f"[bold]{name}[/bold]" if name == outcome["best"] else name
-        table.add_row(marked, listed, predicted, f"{menu['self_selected_minor']:,}")
+        up_to, at_least = menu["self_selected_at_best_minor"], menu["self_selected_minor"]
+        table.add_row(marked, listed, predicted, f"{up_to:,}", f"{at_least:,}")
     console = Console(highlight=False)
     console.print(table)
     console.print(f"[dim]{outcome['label']}[/dim]")

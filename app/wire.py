@@ -43,7 +43,7 @@ Paragraph: TypeAlias = Annotated[str, Meta(max_length=4_000, pattern=r"^[^\x00]*
 Contract: TypeAlias = Annotated[
     dict[Identity, Annotated[int, Meta(ge=0, le=10**9)]], Meta(min_length=1, max_length=1_000)
 ]
-Minor: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+Minor: TypeAlias = Annotated[int, Meta(ge=0, le=10**12)]  # in millionths, owners' shares still fit 64 bits
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from litestar.testing import TestClient
 from sqlalchemy import func, select
 
@@ -16,6 +17,10 @@ from app.main import build_app
 from app.market import Market
 from app.settings import Settings
 from app.store.schema import metadata
+
+# Properties are tried on the same examples in every run: a red run is a defect, never the luck of the draw.
+hypothesis_settings.register_profile("steady", derandomize=True, deadline=None)
+hypothesis_settings.load_profile("steady")
 
 COLUMNS = [
     {"name": "person", "type": "text"},

@@ -112,6 +112,10 @@ class Ladder:
     def __post_init__(self) -> None:
         if not 1 <= len(self.epsilons) <= LADDER_LIMIT:
             raise InvalidParameterError("ladder", f"1 to {LADDER_LIMIT} tiers", len(self.epsilons))
+        for tier, epsilon in enumerate(self.epsilons, start=1):
+            if not isinstance(epsilon, Fraction):
+                raise InvalidParameterError(f"tier {tier}", "a Fraction", epsilon)
+            parse_epsilon(epsilon, name=f"tier {tier}")
         for tier, (above, epsilon) in enumerate(zip(self.epsilons, self.epsilons[1:], strict=False), start=2):
             if epsilon >= above:
                 raise BudgetOrderError(tier, decimal_text(above), decimal_text(epsilon))

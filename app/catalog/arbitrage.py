@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.queries.canonical import CanonicalQuery, CountUnits
+from app.queries.canonical import CanonicalQuery, CountUnits, SumSteps
 from app.queries.conditions import Atom, Condition, Junction, condition_document
 from app.store.schema import book_prices, chains, planned_tiers, products
 from pricing.arbitrage import Finding, Verdict, audit_catalogue
@@ -22,7 +22,7 @@ from pricing.limit import UNLIMITED, Limit
 from tiers.canonical import canonical_bytes
 from tiers.identity import TierLaw
 
-__all__ = ["Offer", "check_catalogue", "live_offers", "verdict_on"]
+__all__ = ["Offer", "check_catalogue", "live_offers", "offer_of", "verdict_on"]
 
 _CELLS = 256
 
@@ -32,6 +32,7 @@ class Offer:
     """One chain as it is priced: its question, and for each tier a name, the variance of its noise and its price."""
 
     dataset: str
+    snapshot: str
     chain: str
     title: str
     query: CanonicalQuery
@@ -41,10 +42,20 @@ class Offer:
 
 def live_offers(connection: Connection) -> list[Offer]:
     """Return every chain of a live product at its current book."""
+    return _offers(connection, products.c.state == "live")
+
+
+def offer_of(connection: Connection, product: str) -> Offer:
+    """Return a product's chain as it would be on sale at its current book, whether it is or not."""
+    return _offers(connection, products.c.id == product)[0]
+
+
+def _offers(connection: Connection, which: Any) -> list[Offer]:
     wanted = (
         select(
             chains.c.id,
             chains.c.dataset_id,
+            chains.c.snapshot_id,
             chains.c.query_json,
             chains.c.currency,
             products.c.title,
@@ -60,7 +71,7 @@ def live_offers(connection: Connection) -> list[Offer]:
             & (book_prices.c.law == planned_tiers.c.law)
             & (book_prices.c.version == chains.c.book_version),
         )
-        .where(products.c.state == "live")
+        .where(which)
         .order_by(products.c.leaf_index, planned_tiers.c.rank)
     )
     found: dict[str, Offer] = {}
@@ -69,20 +80,38 @@ def live_offers(connection: Connection) -> list[Offer]:
         law = TierLaw.from_document(msgspec.json.decode(row.law_json))
         priced = (f"{row.title} @ ε {row.epsilon}", law.noise.variance(), row.price_minor)
         query = msgspec.json.decode(row.query_json, type=CanonicalQuery)
-        offer = found.setdefault(row.id, Offer(row.dataset_id, row.id, row.title, query, row.currency, ()))
+        offer = found.setdefault(
+            row.id, Offer(row.dataset_id, row.snapshot_id, row.id, row.title, query, row.currency, ())
+        )
         if (row.id, law) not in listed:  # several products may offer one tier: it is one good, under the first name
             listed.add((row.id, law))
             found[row.id] = replace(offer, tiers=(*offer.tiers, priced))
     return list(found.values())
 
 
-def verdict_on(chain: str, findings: Sequence[Finding], names: Mapping[str, str]) -> str:
-    """Return the verdict on a chain: safe only if every tier of it is, uncertified if any could not be settled."""
+def verdict_on(chain: str, offers: Sequence[Offer], findings: Sequence[Finding], names: Mapping[str, str]) -> str:
+    """Return the verdict on a chain: safe only if every tier of it is, and no other product could bear on it unseen.
+
+    Products of the same measure on the same snapshot that stand in no common class with it are not compared: they
+    leave it uncertified.
+    """
+    target = next(offer for offer in offers if offer.chain == chain)
+    bases = {part.base for part in _parts(target.query)}
+    kin = [offer for offer in offers if offer.snapshot == target.snapshot and _measured(offer) == _measured(target)]
+    unseen = [offer for offer in kin if {part.base for part in _parts(offer.query)} != bases]
+    if unseen or (len(bases) != 1 and len(kin) > 1):
+        names_seen = {finding.verdict for finding in findings if names.get(finding.name) == chain}
+        return (Verdict.ARBITRAGE if Verdict.ARBITRAGE in names_seen else Verdict.UNCERTIFIED).value
     mine = {finding.verdict for finding in findings if names.get(finding.name) == chain}
     for verdict in (Verdict.ARBITRAGE, Verdict.UNCERTIFIED):
         if verdict in mine:
             return verdict.value
     return Verdict.SAFE.value
+
+
+def _measured(offer: Offer) -> str:
+    measure = offer.query.measure
+    return f"{type(measure).__name__}/{measure.column.id if isinstance(measure, SumSteps) else ''}"
 
 
 def check_catalogue(
@@ -110,7 +139,7 @@ def _classes(offers: Sequence[Offer]) -> dict[bytes, list[tuple[Offer, "_Part"]]
     found: dict[bytes, list[tuple[Offer, _Part]]] = defaultdict(list)
     for offer in offers:
         for part in _parts(offer.query):
-            base = {"dataset": offer.dataset, "currency": offer.currency, "part": part.base}
+            base = {"snapshot": offer.snapshot, "currency": offer.currency, "part": part.base}
             found[canonical_bytes(base)].append((offer, part))
     return found
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Offer, check_catalogue, live_offers, verdict_on
+from app.catalog.arbitrage import Offer, check_catalogue, live_offers, offer_of, verdict_on
 from app.catalog.datasets import DatasetRow
 from app.clock import new_id
 from app.errors import ConflictError, InvalidQueryError, InvalidRequestError, NotFoundError
@@ -39,6 +39,7 @@ __all__ = [
     "NewProduct",
     "PlannedProduct",
     "book_of_chain",
+    "check_offer",
     "grain_of",
     "move",
     "plan_product",
@@ -143,10 +144,10 @@ def publish(
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
     else:
-        _join_chain(connection, keyring, dataset, planned, at)
+        _join_chain(connection, keyring, dataset, planned, at, limit)
     ranks = _ranks(connection, planned.chain)
     internal = planned.new.state == INTERNAL
-    verdict = "internal" if internal else _arbitrage(connection, planned_offer(dataset.id, planned), limit)
+    verdict = "internal" if internal else check_offer(connection, planned_offer(dataset, planned), limit)
     product = new_id("prod")
     new = planned.new
     book = book_of_chain(connection, planned.chain)
@@ -227,14 +228,14 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
 
 
 def _join_chain(
-    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str
+    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str, limit: Limit
 ) -> None:
     """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
     states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
     if planned.new.state != INTERNAL and set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
         fresh = replace(planned.book, version=book.version + 1)
-        reprice(connection, keyring, planned_offer(dataset.id, planned), fresh, at, UNLIMITED)
+        reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, limit)
         book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
     late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
@@ -254,22 +255,26 @@ def _join_chain(
         )
 
 
-def planned_offer(dataset: str, planned: PlannedProduct) -> Offer:
+def planned_offer(dataset: DatasetRow, planned: PlannedProduct) -> Offer:
     """Return a product as the arbitrage check sees it."""
     priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
     title = planned.new.title
     tiers = tuple(
         (f"{title} @ ε {decimal_text(tier.epsilon)}", tier.law.noise.variance(), price.price) for tier, price in priced
     )
-    return Offer(dataset, planned.chain, title, planned.canonical, planned.book.currency, tiers)
+    return Offer(dataset.id, dataset.snapshot, planned.chain, title, planned.canonical, planned.book.currency, tiers)
 
 
-def _arbitrage(connection: Connection, offer: Offer, limit: Limit) -> str:
-    """Check the catalogue with this offer in it; return the verdict on it, and refuse certain arbitrage by name."""
-    others = [other for other in live_offers(connection) if other.chain != offer.chain]
-    findings, chain_of = check_catalogue([*others, offer], level=2, limit=limit, only=offer.chain)
+def check_offer(connection: Connection, offer: Offer, limit: Limit) -> str:
+    """Check the catalogue with this offer in it; return the verdict on it, and refuse certain arbitrage by name.
+
+    Only arbitrage that this offer is a part of is refused: what others have on sale is theirs to mend.
+    """
+    offers = [*(other for other in live_offers(connection) if other.chain != offer.chain), offer]
+    findings, chain_of = check_catalogue(offers, level=2, limit=limit, only=offer.chain)
     for finding in findings:
-        if finding.verdict is Verdict.ARBITRAGE:
+        concerned = {chain_of.get(name) for name in (finding.name, *finding.bundle)}
+        if finding.verdict is Verdict.ARBITRAGE and offer.chain in concerned:
             raise ConflictError(
                 f"prices: expected none that a bundle undercuts, got {finding.name} at {finding.price} minor units, "
                 f"which {' + '.join(finding.bundle)} gives for {finding.cost}",
@@ -281,11 +286,11 @@ def _arbitrage(connection: Connection, offer: Offer, limit: Limit) -> str:
             )
     if offer.query.ranges:
         return Verdict.UNCERTIFIED.value  # ranges of a line are not compared with each other yet
-    return verdict_on(offer.chain, findings, chain_of)
+    return verdict_on(offer.chain, offers, findings, chain_of)
 
 
-def move(connection: Connection, product: str, state: str) -> None:
-    """Move a product between draft, live and retired; a withdrawn one stays withdrawn.
+def move(connection: Connection, product: str, state: str, limit: Limit = UNLIMITED) -> None:
+    """Move a product between draft, live and retired; a withdrawn one stays withdrawn; going live is checked again.
 
     A retired product's answers stay with those who bought them; back on sale, it sells the same answers.
 
@@ -296,7 +301,8 @@ def move(connection: Connection, product: str, state: str) -> None:
         raise NotFoundError("product: expected an existing id, got another")
     if (current, state) not in _MOVES:
         raise ConflictError(f"product: expected a move that exists, got {current} to {state}")
-    connection.execute(products.update().where(products.c.id == product).values(state=state))
+    verdict = {"arbitrage": check_offer(connection, offer_of(connection, product), limit)} if state == LIVE else {}
+    connection.execute(products.update().where(products.c.id == product).values(state=state, **verdict))
 
 
 def stored_product(connection: Connection, product: str) -> NewProduct:
@@ -326,7 +332,8 @@ def reprice(
     owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
     owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
     _same_currency(connection, owner_id, book.currency)
-    _arbitrage(connection, offer, limit)
+    verdict = check_offer(connection, offer, limit)
+    connection.execute(products.update().where(products.c.chain_id == book.chain_id).values(arbitrage=verdict))
     _insert_book(connection, book)
     connection.execute(
         chains.update().where(chains.c.id == book.chain_id).values(book_version=book.version, currency=book.currency)

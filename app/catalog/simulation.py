@@ -10,7 +10,10 @@ from pricing.menu import Menu, check_demand, menu_revenue, menu_threshold
 
 __all__ = ["Demand", "simulate"]
 
-LABEL = "up to: revenue if buyers value tiers as stated and take the one with the largest surplus; not a forecast"
+LABEL = (
+    "up to: revenue if buyers value tiers as stated and take the one with the largest surplus; the lower figure is for "
+    "buyers who walk away when a price is exactly their value (a unit less keeps them); not a forecast"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ def simulate(demand: Demand, current: Sequence[int] | None, limit: Limit) -> Map
     outcome = {name: _outcome(demand, menu.prices, menu.revenue, proven=menu.proven) for name, menu in menus.items()}
     if current is not None:
         outcome["current"] = _outcome(demand, tuple(current), None, proven=True)
-    best = max(outcome, key=lambda name: int(outcome[name]["self_selected_minor"]))
+    best = max(outcome, key=lambda name: int(outcome[name]["self_selected_at_best_minor"]))
     return {"label": LABEL, "menus": outcome, "best": best}
 
 

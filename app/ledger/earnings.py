@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 from app.auth.accounts import Role
 from app.clock import new_id
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError
-from app.ledger.money import market_account, post
+from app.ledger.money import balance, market_account, post
 from app.store.schema import accounts, accruals, contracts, datasets, postings
 from pricing.money import Money
 from pricing.owners import SUB, SaleSplit, contracted_weights, payout, split_sale
@@ -61,6 +61,13 @@ def sign_contract(connection: Connection, dataset: str, rates: Mapping[str, int]
             raise NotFoundError("owners: expected existing accounts, got another id")
         if role != Role.OWNER:
             raise ForbiddenError(f"owners: expected owners' accounts, got a {role}'s")
+    owner = select(accounts.c.currency).join(datasets, datasets.c.owner_id == accounts.c.id)
+    kept_in = connection.execute(owner.where(datasets.c.id == dataset)).scalar_one_or_none()
+    currencies = select(accounts.c.currency).where(accounts.c.id.in_(rates))
+    if any(currency != kept_in for currency in connection.execute(currencies).scalars()):
+        raise InvalidRequestError(
+            f"owners: expected accounts kept in {kept_in}, as the data set's owner's is, got another"
+        )
     current = connection.execute(
         select(datasets.c.contract_version).where(datasets.c.id == dataset)
     ).scalar_one_or_none()
@@ -110,21 +117,30 @@ def earnings_of(connection: Connection, account: str, currency: str) -> Earnings
 
 
 def pay_out(connection: Connection, currency: str, at: str) -> dict[str, int]:
-    """Pay every owner the whole minor units that are due, from the market's account; the rest stays in suspense."""
+    """Pay every owner the whole minor units that are due, from the market's account; the rest stays in suspense.
+
+    One owner after another, as far as the market's money reaches (after a credit for a sale that was paid out already,
+    it may not): what is not paid now is due next time.
+    """
+    paid: dict[str, int] = {}
     due = payout(_accrued(connection, currency), _paid(connection, currency)).due
     market = market_account(connection, currency, at)
-    for account, amount in due.items():
-        if amount:
+    for account, whole in due.items():
+        amount = min(whole, balance(connection, market).amount)
+        if amount > 0:
             reference = new_id("payout")
             post(connection, market, "payout", Money(-amount, currency), reference, at)
             post(connection, account, "payout", Money(amount, currency), reference, at)
-    return {account: amount for account, amount in due.items() if amount}
+            paid[account] = amount
+    return paid
 
 
 def _accrued(connection: Connection, currency: str) -> dict[str, int]:
-    wanted = select(accruals.c.account_id, func.sum(accruals.c.units).label("units"))
-    rows = connection.execute(wanted.where(accruals.c.currency == currency).group_by(accruals.c.account_id))
-    return {row.account_id: int(row.units) for row in rows}
+    wanted = select(accruals.c.account_id, accruals.c.units).where(accruals.c.currency == currency)
+    totals: dict[str, int] = {}
+    for row in connection.execute(wanted):  # added up here: in millionths, a store's own sum could overflow
+        totals[row.account_id] = totals.get(row.account_id, 0) + row.units
+    return totals
 
 
 def _paid(connection: Connection, currency: str) -> dict[str, int]:

@@ -111,7 +111,9 @@ async def invoice(
 
 
 @post("/v1/price-simulations", opt={"roles": (Role.OWNER,), "refuses": (NotFoundError,)}, status_code=201)
-async def simulate_prices(data: JSONBody[SimulationRequest], market: NamedDependency[Market]) -> dict[str, Any]:
+async def simulate_prices(
+    request: Request[Caller, Any, Any], data: JSONBody[SimulationRequest], market: NamedDependency[Market]
+) -> dict[str, Any]:
     """Return what menus would earn on the owner's own demand data, "up to"; nothing is stored or changed."""
     if sum(kind.count for kind in data.demand) > _BUYERS_LIMIT:
         raise InvalidRequestError(f"demand: expected at most {_BUYERS_LIMIT} buyers in all, got more")
@@ -121,6 +123,7 @@ async def simulate_prices(data: JSONBody[SimulationRequest], market: NamedDepend
         product = data.product
 
         def read(connection: Connection) -> list[int]:
+            owned_dataset(connection, request.user, product_view(connection, product).dataset)
             book = book_of_chain(connection, product_view(connection, product).chain)
             return [tier.price for tier in book.tiers]
 

@@ -11,14 +11,13 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import live_offers
+from app.catalog.arbitrage import offer_of
 from app.catalog.datasets import add_snapshot, prepare_snapshot
 from app.catalog.products import (
     RETIRED,
     book_of_chain,
     move,
     plan_product,
-    planned_offer,
     publish,
     reprice,
     stored_product,
@@ -99,7 +98,7 @@ async def change_state(
 
     def work(connection: Connection) -> ProductView:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
-        move(connection, product, data.state)
+        move(connection, product, data.state, limit_of(ARBITRAGE_SECONDS, time.monotonic))
         return product_view(connection, product)
 
     return await market.database.write(work)
@@ -127,18 +126,14 @@ async def change_prices(
         priced = zip(book.tiers, data.prices_minor, strict=True)
         tiers = tuple(TierPrice(tier.law, price) for tier, price in priced)
         fresh = PriceBook(book.chain_id, book.version + 1, data.currency, tiers)
-        offered = [offer for offer in live_offers(connection) if offer.chain == view.chain]
+        held = offer_of(connection, product)
+        names = zip(held.tiers, data.prices_minor, strict=True)
+        changed = replace(
+            held,
+            currency=data.currency,
+            tiers=tuple((name, variance, price) for (name, variance, _), price in names),
+        )
         limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
-        if offered:
-            names = zip(offered[0].tiers, data.prices_minor, strict=True)
-            changed = replace(
-                offered[0],
-                currency=data.currency,
-                tiers=tuple((name, variance, price) for (name, variance, _), price in names),
-            )
-        else:
-            owner = owned_dataset(connection, request.user, view.dataset)
-            changed = planned_offer(view.dataset, plan_product(owner, stored_product(connection, product)))
         reprice(connection, market.keyring, changed, fresh, at, limit)
         return product_view(connection, product)
 

@@ -35,6 +35,15 @@ def test_ten_purchases_of_a_tenth_leave_exactly_nothing() -> None:
     assert not ledger.admits(1)
 
 
+@pytest.mark.parametrize("make", MAKERS)
+def test_one_unit_more_than_remains_is_refused_and_all_that_remains_is_not(make: object) -> None:
+    ledger = make().charge(7)  # type: ignore[operator]
+    with pytest.raises(BudgetExceededError):
+        ledger.charge(ledger.remaining_nano + 1)
+    assert not ledger.admits(ledger.remaining_nano + 1)
+    assert ledger.charge(ledger.remaining_nano).remaining_nano == 0
+
+
 def test_half_three_tenths_and_a_fifth_make_one() -> None:
     ledger = ZCDPFilter.of(Fraction(1))
     for text in ("0.5", "0.3", "0.2"):

@@ -217,12 +217,100 @@ def test_out_of_time_is_uncertified_never_safe(fair: Fair, monkeypatch: pytest.M
     from pricing.limit import Limit
 
     dataset = fair.dataset()
-    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000)))
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
     monkeypatch.setattr(catalog, "limit_of", lambda *_: Limit(seconds_left=lambda: 0.0))
-    listed = publish(fair, dataset, some_rows(CITIES[:2]), ("0.5", 2999))
-    assert listed.json()["arbitrage"] in ("uncertified", "safe")
-    findings = listed.json()["arbitrage"]
-    assert findings == "uncertified" or listed.status_code == 201
+    listed = publish(fair, dataset, some_rows(CITIES[:2]), ("1", 2999), title="Two cities")
+    assert (listed.status_code, listed.json()["arbitrage"]) == (201, "uncertified")
+
+
+def move(fair: Fair, product: str, state: str) -> Any:
+    return fair.client.post(f"/v1/products/{product}/state", json={"state": state}, headers=fair.owner().headers)
+
+
+def test_a_draft_goes_live_only_where_it_could_have_been_published(fair: Fair) -> None:
+    dataset = fair.dataset()
+    dear = fair.product(dataset, some_rows(CITIES), title="Total", tiers=tiers(("0.1", 4000)), state="draft")
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
+    refused = move(fair, dear["product"], "live")
+    assert (refused.status_code, refused.json()["reason"]) == (409, "arbitrage")
+
+
+def test_a_retired_product_is_repriced_and_relisted_at_its_new_prices(fair: Fair) -> None:
+    dataset = fair.dataset()
+    total = publish(fair, dataset, some_rows(CITIES), ("0.1", 1200)).json()["product"]
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
+    assert move(fair, total, "retired").status_code == 201
+    body = {"currency": "EUR", "prices_minor": [9000]}
+    refused = fair.client.post(f"/v1/products/{total}/prices", json=body, headers=fair.owner().headers)
+    assert refused.json()["reason"] == "arbitrage"
+    assert move(fair, total, "live").json()["arbitrage"] == "safe"
+
+
+def test_another_snapshot_s_answers_are_no_substitute(fair: Fair) -> None:
+    from tests.conftest import rows
+
+    dataset = fair.dataset()
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
+    (fair.market.settings.data / "next.csv").write_text(rows(seed=99))
+    path = f"/v1/datasets/{dataset}/snapshots"
+    assert fair.client.post(path, json={"file": "next.csv"}, headers=fair.owner().headers).status_code == 201
+    assert publish(fair, dataset, some_rows(CITIES), ("0.1", 4000)).status_code == 201
+
+
+def test_what_could_be_combined_in_ways_that_are_not_checked_is_uncertified(fair: Fair) -> None:
+    dataset = fair.dataset()
+    early = {"type": "comparison", "column": "day", "operator": "<", "value": "2026-01-10"}
+    assert publish(fair, dataset, some_rows(CITIES), ("0.1", 4000)).json()["arbitrage"] == "safe"
+    partly = publish(fair, dataset, some_rows(CITIES, where=early), ("1", 10), title="Early")
+    assert partly.json()["arbitrage"] == "uncertified"
+    whole = {"measure": {"type": "count", "of": "rows"}, "rows_per_unit": 3}
+    assert publish(fair, dataset, whole, ("0.1", 9000), title="All").json()["arbitrage"] == "uncertified"
+
+
+def test_what_others_have_on_sale_blocks_no_third(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.catalog import products
+
+    dataset = fair.dataset()
+    monkeypatch.setattr(products, "check_catalogue", lambda *_, **__: ([], {}))
+    publish(fair, dataset, some_rows(CITIES), ("0.1", 4000))
+    fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("0.5", 1200)))
+    monkeypatch.undo()
+    assert publish(fair, dataset, some_rows(["Derby"]), ("1", 10), title="Derby").status_code == 201
+
+
+def test_owners_of_another_currency_join_no_contract(fair: Fair) -> None:
+    made = {"role": "owner", "name": "dollar", "currency": "USD"}
+    dollar = fair.client.post("/v1/accounts", json=made, headers=fair.operator.headers).json()["account"]
+    dataset = fair.dataset()
+    body = {"owners": {fair.owner().account: 1, dollar: 1}}
+    refused = fair.client.post(f"/v1/datasets/{dataset}/contract", json=body, headers=fair.owner().headers)
+    assert refused.status_code == 400
+
+
+def test_one_owner_s_shortfall_keeps_no_other_from_being_paid(fair: Fair) -> None:
+    first, second = fair.owner(), fair.person("owner")
+    dataset = fair.dataset(owners={first.account: 1})
+    product, buyer = fair.product(dataset), fair.person()
+    sold = fair.buy(buyer, product, "1")
+    assert pay(fair) == {first.account: 2700}
+    path = f"/v1/datasets/{dataset}/contract"
+    fair.client.post(path, json={"owners": {second.account: 1}}, headers=first.headers)
+    fair.buy(fair.person(), product, "0.5")
+    body = {"amount_minor": 1400, "reason": "pricing error"}
+    order = sold["receipt"]["order"]
+    credited = fair.client.post(f"/v1/orders/{order}/credits", json=body, headers=fair.operator.headers)
+    assert credited.status_code == 201
+    assert pay(fair) == {second.account: 100}, "all that the market holds of the second owner's 1080"
+    fair.buy(fair.person(), product, "2")
+    assert pay(fair) == {second.account: 9000}
+    assert earned(fair, second)["suspense_units"] == str(80 * SUB), "what the first owner owes is still missing"
+
+
+def test_nobody_simulates_with_another_owner_s_prices(fair: Fair) -> None:
+    product = fair.product(fair.dataset(), tiers=tiers(("2", 900), ("1", 700), ("0.5", 250)))
+    body = {"demand": DEMAND, "product": product["product"]}
+    other = fair.person("owner")
+    assert fair.client.post("/v1/price-simulations", json=body, headers=other.headers).status_code == 404
 
 
 def test_the_full_check_is_a_job_with_a_result(fair: Fair) -> None:

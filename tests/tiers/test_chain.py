@@ -118,6 +118,38 @@ def test_huge_truths_do_not_wrap() -> None:
             assert all(abs(value - truth) < 200 for value in draw.answer)
 
 
+@pytest.mark.parametrize("truth", [2.0**70, float("nan"), True, np.int64(5), np.uint8(5), None, "5"], ids=repr)
+def test_a_truth_that_is_no_python_integer_is_refused_before_any_draw(truth: object) -> None:
+    chain = plan(Ladder.parse(["1"]), ChangeSet.scalar(1))
+
+    def never(_: DrawSpec) -> bytes:
+        raise AssertionError("a key was asked for")
+
+    with pytest.raises(InvalidParameterError, match="truth"):
+        draw_chain([truth], specs("0" * 64, chain, epoch=1, grain=0, length=1), never)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("epsilons", [(60, 1), (1, Fraction(1, 10**9)), (1.0, 0.5), (Fraction(1), Fraction(-1)), ()])
+def test_a_ladder_keeps_ceiling_floor_and_type_however_it_is_made(epsilons: tuple[object, ...]) -> None:
+    made = tuple(Fraction(value) if isinstance(value, int) else value for value in epsilons)
+    with pytest.raises(InvalidParameterError):
+        Ladder(made)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rate", "t"), [("0.000001", 1.0), ("0.0001", 1e-6), ("1", 1.0), ("5", 3.0)])
+def test_the_characteristic_function_keeps_its_digits(rate: str, t: float) -> None:
+    import mpmath
+
+    with mpmath.workdps(50):
+        low, turn = mpmath.sinh(mpmath.mpf(rate) / 2), mpmath.sin(mpmath.mpf(t) / 2)
+        want = low**2 / (low**2 + turn**2)
+        assert abs(TwoSidedGeometric(Fraction(rate)).cf(t).real / want - 1) < 1e-14
+        upper, lower = TwoSidedGeometric(Fraction(1)), TwoSidedGeometric(Fraction("0.999999"))
+        stay = (mpmath.sinh(mpmath.mpf("0.4999995")) / mpmath.sinh(mpmath.mpf("0.5"))) ** 2
+        moved = (1 - stay) * mpmath.tanh(mpmath.mpf("0.4999995")) * mpmath.exp(mpmath.mpf("-0.999999"))
+        assert abs(upper.residual_to(lower).pmf(1) / moved - 1) < 1e-13
+
+
 def test_a_truth_of_another_length_is_refused() -> None:
     chain = plan(Ladder.parse(["1"]), ChangeSet.scalar(1))
     with pytest.raises(InvalidParameterError, match="truth"):

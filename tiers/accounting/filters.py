@@ -50,7 +50,7 @@ class _Filter:
         """
         if type(charge_nano) is not int or charge_nano < 0:
             raise InvalidParameterError("charge_nano", "an integer ≥ 0", charge_nano)
-        if charge_nano > self.budget_nano - self.spent_nano:
+        if not self.admits(charge_nano):
             raise BudgetExceededError(charge_nano, self.remaining_nano)
         return self._after(self.spent_nano + charge_nano)
 

@@ -97,9 +97,14 @@ def draw_chain(
 
     Args:       truth: exact integers, one an entry, of any size. draws: from `specs`. key_of: the draw's stream key.
     Returns:    one draw a tier, in rank order; exact Python integers, so nothing can wrap.
+    Raises:     InvalidParameterError: a truth that is no Python integer (a float would swallow the noise, a numpy
+                integer wrap), or of another length.
     """
     made: list[Draw] = []
     above = tuple(truth)
+    for value in above:
+        if type(value) is not int:
+            raise InvalidParameterError("truth", "Python integers", type(value).__name__)
     for spec in draws:
         if spec.length != len(above):
             raise InvalidParameterError("truth", f"{spec.length} entries", len(above))

@@ -1,6 +1,5 @@
 """The two-sided geometric law: Laplace noise as it is released, on an integer lattice."""
 
-import cmath
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -130,8 +129,8 @@ class TwoSidedGeometric:
 
     def cf(self, t: float) -> complex:
         """Return E e^(itX), real because the law is symmetric."""
-        p = math.exp(-float(self.rate))
-        return (1 - p) ** 2 / abs(1 - p * cmath.exp(1j * t)) ** 2 + 0j
+        low, turn = math.sinh(float(self.rate) / 2), math.sin(t / 2)
+        return low**2 / (low**2 + turn**2) + 0j  # the same as with p, without its cancellation near 1
 
     def cf_ball(self, turn: Fraction) -> arb:
         """Return E e^(2πi·turn·X) at the working precision."""
@@ -243,8 +242,8 @@ class ZeroInflated:
 
     def pmf(self, k: int) -> float:
         """Return P(s = k)."""
-        w = self.stay_probability()
-        return (w if k == 0 else 0.0) + (1 - w) * self.lower.pmf(k)
+        w, moves = self.stay_probability(), to_float(lambda: 1 - self.stay())
+        return (w if k == 0 else 0.0) + moves * self.lower.pmf(k)
 
     def variance(self) -> float:
         """Return Var s = Var lower − Var upper."""
