@@ -134,6 +134,17 @@ def price() -> None:
     """What menus would earn."""
 
 
+def _minor_units(text: str) -> list[int]:
+    """Return prices as written on the command line: "9000,3000,1200"."""
+    import re
+
+    if not re.fullmatch(r"[0-9]{1,16}(,[0-9]{1,16})*", text):
+        raise ValueError(
+            f"--current: expected whole numbers of minor units with commas between them, got {text[:50]!r}"
+        )
+    return [int(price) for price in text.split(",")]
+
+
 @price.command("simulate")
 @click.argument("demand", type=_FILE)
 @click.option("--current", default=None, help="Prices of now, most accurate first, in minor units: 9000,3000,1200")
@@ -152,7 +163,7 @@ def simulate_menu(demand: Path, current: str | None, seconds: float, as_json: bo
 
     try:
         kinds = msgspec.json.decode(demand.read_bytes(), type=list[DemandRequest])
-        prices = None if current is None else [int(price) for price in current.split(",")]
+        prices = None if current is None else _minor_units(current)
         data = Demand(tuple(kind.count for kind in kinds), tuple(kind.values_minor for kind in kinds))
         outcome = simulate(data, prices, limit_of(seconds, time.monotonic))
     except (msgspec.MsgspecError, PricingError, ValueError) as error:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from pricing.envy import menu_envy_free
+from pricing.errors import InvalidDemandError
 from pricing.limit import Limit
 from pricing.menu import Menu, check_demand, menu_revenue, menu_threshold
 
@@ -27,7 +29,7 @@ class Demand:
 def simulate(demand: Demand, current: Sequence[int] | None, limit: Limit) -> Mapping[str, Any]:
     """Return menus and what each would earn when buyers choose for themselves, ties going to the cheaper tier.
 
-    Raises:     InvalidDemandError: empty or ragged demand, negative or fractional numbers, prices that do not fit.
+    Raises: InvalidDemandError: empty or ragged demand, negative or fractional numbers, prices that rise or do not fit.
     """
     values, counts = check_demand(demand.values, demand.counts), list(demand.counts)
     menus: dict[str, Menu] = {
@@ -37,6 +39,8 @@ def simulate(demand: Demand, current: Sequence[int] | None, limit: Limit) -> Map
     }
     outcome = {name: _outcome(demand, menu.prices, menu.revenue, proven=menu.proven) for name, menu in menus.items()}
     if current is not None:
+        if any(dearer < cheaper for dearer, cheaper in pairwise(current)):
+            raise InvalidDemandError("current prices", "none above the tier before it", list(current))
         outcome["current"] = _outcome(demand, tuple(current), None, proven=True)
     best = max(outcome, key=lambda name: int(outcome[name]["self_selected_at_best_minor"]))
     return {"label": LABEL, "menus": outcome, "best": best}

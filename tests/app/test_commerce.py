@@ -382,10 +382,31 @@ def test_the_command_prints_the_menus_and_refuses_nonsense(tmp_path: Path) -> No
     assert shown.exit_code == 0, shown.output
     assert "envy_free" in shown.output
     assert "up to" in shown.output
-    for arguments in ([str(bad)], [str(good), "--current", "1,2"], [str(good), "--current", "x"]):
-        refused = CliRunner().invoke(main, ["price", "simulate", *arguments])
-        assert refused.exit_code == 1
-        assert "Traceback" not in refused.output
+    refused = CliRunner().invoke(main, ["price", "simulate", str(bad)])
+    assert refused.exit_code == 1
+    assert "Traceback" not in refused.output
+
+
+@pytest.mark.parametrize(
+    ("current", "said"),
+    [
+        ("2,1", "one a tier"),
+        ("250,700,900", "none above the tier before it"),
+        *(
+            (text, "--current: expected")
+            for text in ("x", ",,", "", "9_0,8,7", "\u0661,1,1", "-3,-3,-3", "9" * 17, " 9,8,7")
+        ),
+    ],
+)
+def test_the_command_refuses_prices_that_are_none(tmp_path: Path, current: str, said: str) -> None:
+    from click.testing import CliRunner
+
+    from app.cli import main
+
+    (tmp_path / "good.json").write_text(json.dumps(DEMAND))
+    refused = CliRunner().invoke(main, ["price", "simulate", str(tmp_path / "good.json"), "--current", current])
+    assert refused.exit_code == 1
+    assert said in " ".join(refused.output.replace("│", " ").split())
 
 
 def test_empty_demand_is_a_named_error() -> None:
