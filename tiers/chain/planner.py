@@ -158,7 +158,7 @@ def plan(
     changes = change_set if isinstance(change_set, ChangeSet) else ChangeSet.scalar(change_set)
     nominal = parse_decimal("delta", delta)
     if nominal >= 1:
-        raise InvalidParameterError("delta", "a decimal with 0 ≤ δ < 1", delta)
+        raise InvalidParameterError("delta", "a decimal with 0 ≤ δ < 1", str(delta))
     return _plan(ladder, changes, family, nominal, allow_slack)
 
 
