@@ -192,7 +192,7 @@ def test_a_rehearsal_has_the_shape_of_the_answer_and_says_that_it_is_dummy(fair:
     same = ("chain", "law", "keys", "epsilon", "half_width", "grain_exponent", "snapshot", "confidence")
     assert {name: found[name] for name in same} == {name: real[name] for name in same}
     assert len(found["values"]) == len(real["values"])
-    assert found["values"] != real["values"]
+    assert query is not TOTAL or found["values"] != real["values"], "short numbers may agree by chance, long ones not"
     assert rehearse(fair, fair.person(), product, epsilon="1").json() == found, "one dummy for everybody"
     assert rehearse(fair, who, product).json()["epsilon"] == "2"
 
