@@ -118,6 +118,7 @@ class RedisCache:
         """Close the pool; who still waits is told that nothing is here."""
         if self._asking is not None:
             self._asking.cancel()
+        self._tell_all()
         await self._redis.aclose()
         await self._redis.connection_pool.disconnect()
 
@@ -137,8 +138,7 @@ class RedisCache:
                 for name in names:
                     self._tell(name, values.get(name))
         finally:  # whatever went wrong, nobody waits for ever
-            for name in list(self._waiting):
-                self._tell(name, None)
+            self._tell_all()
 
     async def _values(self, names: list[str]) -> dict[str, object]:
         if time.monotonic() < self._asleep_until:
@@ -150,6 +150,10 @@ class RedisCache:
         except (RedisError, OSError):
             self._fell_asleep()
             return {}
+
+    def _tell_all(self) -> None:
+        for name in list(self._waiting):
+            self._tell(name, None)
 
     def _tell(self, name: str, value: object) -> None:
         for found in self._waiting.pop(name):

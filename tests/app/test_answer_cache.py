@@ -111,13 +111,14 @@ async def test_a_reply_that_does_not_fit_leaves_nobody_waiting(
     assert await cache.get("c", "l") == b"body"
 
 
-async def test_closing_tells_those_who_wait(cache: RedisCache, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pause", [0, 0.01], ids=["before Redis is asked", "while it is asked"])
+async def test_closing_tells_those_who_wait(cache: RedisCache, monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
     async def never(self: Redis, names: list[str]) -> list[Any]:
         await asyncio.Event().wait()
         return []
 
     monkeypatch.setattr(Redis, "mget", never)
     requests = [asyncio.create_task(cache.get("c", f"l{number}")) for number in range(200)]
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(pause)
     await cache.close()
     assert await asyncio.wait_for(asyncio.gather(*requests), 20) == [None] * 200
