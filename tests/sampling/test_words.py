@@ -11,13 +11,13 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from tiers.errors import InvalidParameterError
-from tiers.sampling.words import KeyedWords
+from tiers.sampling.words import KeyedWords, first_bytes
 
 KEY = bytes(range(32))
 
 
 def stream(number: int, count: int, key: bytes = KEY) -> bytes:
-    nonce = (0).to_bytes(4, "little") + number.to_bytes(12, "little")
+    nonce = (1).to_bytes(4, "little") + number.to_bytes(12, "little")  # the counter starts at 1
     return Cipher(algorithms.ChaCha20(key, nonce), None).encryptor().update(bytes(count))
 
 
@@ -37,6 +37,25 @@ def test_refinements_are_block_j_of_stream_1_then_2() -> None:
         assert tuple(islice(words.tail(element), 16)) == wanted
     assert words.first_of_tails([1000, 2, 0]) == [next(words.tail(element)) for element in (1000, 2, 0)]
     assert words.first_of_tails([]) == []
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 4095, 4096, 4097, 20_000])
+def test_a_beginning_in_one_call_is_the_bare_ciphers_stream(count: int) -> None:
+    """Two constructions of the library, one stream: the sealed text of zeros, and ChaCha20 from counter 1 on."""
+    assert KeyedWords(KEY).read(count) == stream(0, count) == first_bytes(KEY, bytes(count))[:count]
+    moved = KeyedWords(KEY)
+    next(moved.tail(0))  # from here on a cipher stands ready, and is used
+    assert moved.read(count) == stream(0, count)
+
+
+def test_the_block_of_the_sealing_key_is_never_a_word() -> None:
+    """RFC 8439 makes the one-time key of a seal from counter 0: no place of any stream may lie there."""
+    spare = Cipher(algorithms.ChaCha20(KEY, bytes(16)), None).encryptor().update(bytes(64))
+    words = KeyedWords(KEY)
+    seen = words.read(64), words.group_bytes(0, 8), struct.pack("<8Q", *islice(words.tail(0), 8))
+    buffer = bytearray(128)
+    words.read_into(0, 64, buffer)
+    assert spare[:8] not in b"".join(seen) + buffer
 
 
 def test_sixteen_bit_words_are_read_in_pieces_without_a_seam() -> None:
@@ -109,5 +128,8 @@ def test_wrong_keys_and_places_are_refused() -> None:
     with pytest.raises(InvalidParameterError, match="place within"):
         KeyedWords(KEY).group(2**40, 1)
     with pytest.raises(InvalidParameterError, match="place within"):
-        next(KeyedWords(KEY).tail(2**32))
+        next(KeyedWords(KEY).tail(2**32 - 1))
+    assert next(KeyedWords(KEY).tail(2**32 - 2)) > 0
+    with pytest.raises(InvalidParameterError, match="32 bytes"):
+        first_bytes(bytes(31), bytes(64))
     assert "secret" in repr(KeyedWords(KEY))

@@ -66,7 +66,7 @@ def test_single_answers_go_by_digits_and_vectors_by_cells() -> None:
     names = [
         {spec.sampler for spec in specs(CHAIN, PLANS["tsg"], epoch=1, grain=0, length=length)} for length in (1, 15, 16)
     ]
-    assert names == [{"tsg-digits/1"}, {"tsg-digits/1"}, {"cells/1"}]
+    assert names == [{"tsg-digits/2"}, {"tsg-digits/2"}, {"cells/1"}]
     assert sampler_of(DiscreteGaussian(Fraction(2)), 1) == "inversion/1"
 
 
@@ -136,7 +136,7 @@ def test_arrays_of_another_kind_are_refused() -> None:
 
 def test_a_sampler_that_does_not_draw_a_law_is_refused() -> None:
     law = step_law(Role.BASE, DiscreteGaussian(Fraction(2)), ())
-    for name in ("tsg-digits/1", "log-concave/1", "none/1"):
+    for name in ("tsg-digits/2", "log-concave/1", "none/1"):
         with pytest.raises(InvalidParameterError, match="sampler"):
             step_sampler(name, law)
     with pytest.raises(InvalidParameterError, match="sampler"):

@@ -43,7 +43,7 @@ def joint(tiers: Sequence[TierLaw], order: Sequence[int]) -> dict[tuple[int, ...
     made: list[DrawSpec] = []
     for at in order:
         law = tiers[at]
-        spec = late_spec(law, drawn, epoch=1) if drawn else DrawSpec(CHAIN, 1, Role.BASE, law, (), 0, 1, "tsg-digits/1")
+        spec = late_spec(law, drawn, epoch=1) if drawn else DrawSpec(CHAIN, 1, Role.BASE, law, (), 0, 1, "tsg-digits/2")
         drawn.append(Draw(spec, (0,)))
         made.append(spec)
     place = {law: at for at, law in enumerate(tiers)}

@@ -71,7 +71,7 @@ def due_sampler(spec: DrawSpec) -> str | None:
         >>> from tiers.chain import plan, specs
         >>> made = specs("0" * 64, plan(Ladder.parse(["2", "1"]), 1), epoch=1, grain=0, length=1)
         >>> [due_sampler(spec) for spec in made]
-        ['tsg-digits/1', 'tsg-digits/1']
+        ['tsg-digits/2', 'tsg-digits/2']
     """
     laws = spec.law.noise, tuple(parent.noise for parent in spec.parents)
     try:

@@ -65,7 +65,7 @@ def noise_of(spec: DrawSpec, key: bytes, gaps: Sequence[int] = ()) -> tuple[int,
             raise InvalidParameterError("gaps", "none for a base or residual draw", len(gaps))
         sampler = _sampler_of(spec.role, spec.sampler, spec.law.noise, spec.parents[0].noise if spec.parents else None)
         if spec.length == 1 and isinstance(sampler, DigitSampler):
-            return (sampler.draw_one(KeyedWords(key), 0),)
+            return (sampler.draw_alone(key),)
         return sampler.draw(KeyedWords(key), spec.length)
     late = between(spec.role, spec.law.noise, tuple(parent.noise for parent in spec.parents))
     if spec.sampler != late.name:

@@ -65,7 +65,7 @@ def sampler_for(law: Drawable, length: int) -> str:
     Example:
         >>> laplace = TwoSidedGeometric(Fraction(1))
         >>> sampler_for(laplace, 1), sampler_for(laplace, 1000), sampler_for(Skellam(Fraction(10**8)), 1)
-        ('tsg-digits/1', 'cells/1', 'skellam-slabs/1')
+        ('tsg-digits/2', 'cells/1', 'skellam-slabs/1')
     """
     if isinstance(law, Skellam | LatticeGaussian):
         rate = _skellam_rate(law)

@@ -1,8 +1,9 @@
 """Two-sided geometric noise by binary digits: the same words and the same passes whatever is drawn.
 
-The binary digits of a geometric variable are independent: digit j is 1 with probability p^(2^j)/(1+p^(2^j)). Digits
-below J are drawn each by one word; whether any further digit is set is one more coin, of probability p^(2^J) ≤ 2⁻¹²⁸;
-if so, the law is memoryless, and 2^J is added to a fresh draw. Nothing is approximated at any J.
+The noise is negative with probability p/(1+p); given its sign, Z ≥ 0 and −1 − Z < 0 are geometric. The binary digits of
+a geometric variable are independent: digit j is 1 with probability p^(2^j)/(1+p^(2^j)). Digits below J are drawn each by
+one word; whether any further digit is set is one more coin, of probability p^(2^J) ≤ 2⁻¹²⁸; if so, the law is memoryless,
+and 2^J is added to a fresh draw. Nothing is approximated at any J.
 """
 
 import math
@@ -19,14 +20,15 @@ from tiers.noise.tsg import TwoSidedGeometric, ZeroInflated
 from tiers.real import Real, exact
 from tiers.sampling.bernoulli import refine, threshold
 from tiers.sampling.lanes import Lanes
-from tiers.sampling.words import KeyedWords, Words
+from tiers.sampling.words import KeyedWords, Words, first_bytes
 
 __all__ = ["SAMPLER", "DigitSampler", "digit_sampler"]
 
-SAMPLER = "tsg-digits/1"
+SAMPLER = "tsg-digits/2"
 _OVERFLOW_BITS = 128
 _VECTOR_FROM = 4
 _WIDE = 62
+_number = int.from_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,14 @@ class _Coin:
 class DigitSampler:
     """Draws of a two-sided geometric law, or of the residual between two of them, element by element.
 
-    Layout:     an element's group is [coin of the residual, if any] + geometric A + geometric B, each J digits and one
-                overflow word; the draw is (coin ? 0 : A − B). Every word is read whatever the others say.
+    Law:        P(Z = z) = (1−p)/(1+p)·p^|z|, or that of the residual, for every word width and J.
+    Layout:     an element's group is [coin of the residual, if any] + sign + J digits + one overflow word; the draw is
+                (coin ? 0 : sign ? −1 − G : G). Every word is read whatever the others say.
     Guarantee:  exact for every word width and every J (enumerated in the tests); a tie has probability 2⁻⁶⁴ a word.
+    Example:
+        >>> sampler = digit_sampler(TwoSidedGeometric(Fraction(1)))
+        >>> (sampler.draw_alone(bytes(32)),) == sampler.draw(KeyedWords(bytes(32)), 1)
+        True
     """
 
     width: int
@@ -49,56 +56,65 @@ class DigitSampler:
     coins: tuple[_Coin, ...]
     inflated: bool
     lanes: Lanes
+    blank: bytes
     bounds: npt.NDArray[np.uint64] = field(compare=False)
     weights: npt.NDArray[np.int64] = field(compare=False)
 
     @property
     def group_size(self) -> int:
         """Return W, the number of words that one element owns."""
-        return 2 * (self.digits + 1) + self.inflated
+        return self.digits + 2 + self.inflated
 
     def draw(self, words: Words, length: int) -> tuple[int, ...]:
         """Return `length` independent draws; element j depends on its own words only."""
-        if length == 1 and isinstance(words, KeyedWords):
-            return (self.draw_one(words, 0),)
         if not isinstance(words, KeyedWords):
             return tuple(self.draw_by_words(words, element) for element in range(length))
         if length >= _VECTOR_FROM and len(self.weights):
             return self._draw_vector(words, length)
         return tuple([self.draw_one(words, element) for element in range(length)])
 
+    def draw_alone(self, key: bytes) -> int:
+        """Return the draw of a vector of one under this key: one call of the cipher, one subtraction of long integers.
+
+        Raises:     InvalidParameterError: a key that is not 32 bytes.
+        """
+        drawn = self._decode(self.lanes.hits(_number(first_bytes(key, self.blank), "little")))
+        return self.draw_by_words(KeyedWords(key), 0) if drawn is None else drawn
+
     def draw_one(self, words: KeyedWords, element: int) -> int:
         """Return the draw of one element of a long stream: what `draw` gives it, and every word read as there."""
-        size, digits = 2 * (self.digits + 1) + self.inflated, self.digits
-        bits = self.lanes.hits(int.from_bytes(words.group_bytes(element, size), "little"))
+        drawn = self._decode(self.lanes.hits(_number(words.group_bytes(element, self.group_size), "little")))
+        return self.draw_by_words(words, element) if drawn is None else drawn
+
+    def _decode(self, bits: int | None) -> int | None:
+        """Return the draw of one bit a word, None where a word tied or a further digit is set."""
         if bits is None:
-            return self.draw_by_words(words, element)
-        stay = 0
+            return None
         if self.inflated:
-            stay, bits = bits & 1, bits >> 1
-        if bits >> digits & 1 or bits >> 2 * digits + 1:
-            return self.draw_by_words(words, element)
-        mask = (1 << digits) - 1
-        return (1 - stay) * ((bits & mask) - (bits >> digits + 1 & mask))
+            if bits >> self.digits + 2:
+                return None
+            return (1 - (bits & 1)) * (bits >> 2 ^ -(bits >> 1 & 1))
+        if bits >> self.digits + 1:
+            return None
+        return bits >> 1 ^ -(bits & 1)
 
     def draw_by_words(self, words: Words, element: int) -> int:
         """Return the same draw, word by word: the definition, and the path of ties and of further digits."""
         return self._decide(words.group(element, self.group_size), words.tail(element))
 
     def _decide(self, group: Sequence[int], tail: Iterator[int]) -> int:
-        at, keep = 0, 1
+        keep, at = 1, 0
         if self.inflated:
             keep, at = 1 - self._flip(group[0], self.coins[-1], tail), 1
-        first = self._geometric(group[at : at + self.digits + 1], tail)
-        second = self._geometric(group[at + self.digits + 1 :], tail)
-        return keep * (first - second)
+        negative = self._flip(group[at], self.coins[0], tail)
+        return keep * (self._geometric(group[at + 1 :], tail) ^ -negative)
 
     def _geometric(self, group: Sequence[int], tail: Iterator[int]) -> int:
         value, base = 0, 0
         while True:
-            overflow = self._flip(group[self.digits], self.coins[self.digits], tail)
+            overflow = self._flip(group[self.digits], self.coins[self.digits + 1], tail)
             for digit in range(self.digits):
-                value += self._flip(group[digit], self.coins[digit], tail) << digit
+                value += self._flip(group[digit], self.coins[digit + 1], tail) << digit
             value, base = base + value, base + (1 << self.digits)
             if not overflow:
                 return value
@@ -114,6 +130,7 @@ class DigitSampler:
         raw = np.frombuffer(words.stream_zero(length * size), dtype="<u8").reshape(length, size)
         hit = raw < self.bounds
         noise = hit @ self.weights
+        noise ^= -hit[:, int(self.inflated)].astype(np.int64)
         if self.inflated:
             noise *= ~hit[:, 0]
         drawn: list[int] = noise.tolist()
@@ -131,7 +148,7 @@ def digit_sampler(law: TwoSidedGeometric | ZeroInflated, *, width: int = 64, dig
                 with p^(2^J) < 2⁻¹²⁸.
     Example:
         >>> digit_sampler(TwoSidedGeometric(Fraction(1))).group_size
-        16
+        9
     """
     return _sampler(law, width, digits)
 
@@ -141,30 +158,29 @@ def _sampler(law: TwoSidedGeometric | ZeroInflated, width: int, digits: int | No
     inflated = isinstance(law, ZeroInflated)
     base = law.lower if isinstance(law, ZeroInflated) else law
     count = _digits_needed(base.rate) if digits is None else digits
-    probabilities = [_digit(base.rate * 2**j) for j in range(count)] + [_beyond(base.rate * 2**count)]
+    digit_coins = [_digit(base.rate * 2**j) for j in range(count)]
+    probabilities = [_digit(base.rate), *digit_coins, _beyond(base.rate * 2**count)]
     if isinstance(law, ZeroInflated):
         probabilities.append(law.stay)
     coins = tuple(_Coin(probability, threshold(probability, width)) for probability in probabilities)
-    first = [coins[-1].threshold] if inflated else []
-    half = [coin.threshold for coin in coins[: count + 1]]
-    order = first + half + half
+    order = [coin.threshold for coin in (*coins[count + 2 :], *coins[: count + 2])]
     return DigitSampler(
         width=width,
         digits=count,
         coins=coins,
         inflated=inflated,
         lanes=Lanes.of(order, width=width),
+        blank=bytes(-(-len(order) // 8) * 64),  # whole blocks cost less than parts of them
         bounds=np.array(order, np.uint64),
-        weights=_weights(count, inflated, coins[count].threshold),
+        weights=_weights(count, inflated, coins[count + 1].threshold),
     )
 
 
 def _weights(count: int, inflated: bool, overflow: int) -> npt.NDArray[np.int64]:
-    """Return what each hit adds to the draw; nothing where 64-bit integers or overflows rule the vector path out."""
+    """Return what each hit adds to the magnitude; nothing where 64-bit integers or overflows rule vectors out."""
     if overflow or count >= _WIDE:
         return np.empty(0, np.int64)
-    half = [1 << digit for digit in range(count)] + [0]
-    return np.array([0] * inflated + half + [-weight for weight in half], np.int64)
+    return np.array([0] * (1 + inflated) + [1 << digit for digit in range(count)] + [0], np.int64)
 
 
 def _digits_needed(rate: Fraction) -> int:

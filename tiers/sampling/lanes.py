@@ -28,7 +28,8 @@ class Lanes:
     ones: int
     bound: int
     modulus: int
-    pieces: tuple[tuple[int, int, int], ...]
+    piece: int
+    further: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, thresholds: Sequence[int], *, width: int) -> "Lanes":
@@ -36,11 +37,12 @@ class Lanes:
         half, places = width // 2, range(0, width * len(thresholds), width)
         ones = sum(1 << place for place in places)
         bound = sum((threshold >> half) << place for threshold, place in zip(thresholds, places, strict=True))
-        # 2^width ≡ 2 modulo 2^room − 1: the remainder of bits `width` apart is the same bits side by side
+        # 2^width ≡ 2 modulo 2^room − 1: the remainder of bits `width` apart is the same bits side by side; one bit
+        # less than `room` in a piece, for all of them set would leave the remainder 0
         room = max(divisor for divisor in range(2, 22) if (width - 1) % divisor == 0)
-        mask = (1 << width * room) - 1
-        pieces = tuple((at * width + half, mask, at) for at in range(0, len(thresholds), room))
-        return cls(half, ones * ((1 << half) - 1), ones << half, ones, bound, (1 << room) - 1, pieces)
+        further = tuple((at * width, at) for at in range(room - 1, len(thresholds), room - 1))
+        first = (1 << width * (room - 1)) - 1
+        return cls(half, ones * ((1 << half) - 1), ones << half, ones, bound, (1 << room) - 1, first, further)
 
     def hits(self, group: int) -> int | None:
         """Return one bit a word: whether it is below its threshold; None where an upper half ties."""
@@ -48,8 +50,10 @@ class Lanes:
         above = difference & self.guard
         if above != difference - self.ones & self.guard:
             return None
-        below = above ^ self.guard
-        bits = 0
-        for shift, mask, place in self.pieces:
-            bits |= (below >> shift & mask) % self.modulus << place
+        below = (above ^ self.guard) >> self.half
+        if not self.further:
+            return below % self.modulus
+        bits = (below & self.piece) % self.modulus
+        for shift, place in self.further:
+            bits |= (below >> shift & self.piece) % self.modulus << place
         return bits

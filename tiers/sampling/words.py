@@ -1,9 +1,13 @@
 """Words for samplers: a keyed ChaCha20 stream with a fixed place for every element and every refinement.
 
-Layout (STREAM_VERSION 1, part of every draw's key and of its log leaf): element j of a vector owns the j-th group of W
+Layout (STREAM_VERSION 2, part of every draw's key and of its log leaf): element j of a vector owns the j-th group of W
 words of stream 0; whatever more it needs, it reads from block j of stream 1, then of stream 2, and so on. Stream t is
-the keystream with nonce t; a block is 64 bytes. So a refinement never moves another element's words. A sampler reads
-stream 0 as 64-bit words (digits, inversion) or as groups of 16-bit words (cells); refinements are always 64-bit words.
+the keystream with nonce t, its block 0 being the one with counter 1; a block is 64 bytes. So a refinement never moves
+another element's words. A sampler reads stream 0 as 64-bit words (digits, inversion) or as groups of 16-bit words
+(cells); refinements are always 64-bit words.
+
+Counting from 1 is what ChaCha20-Poly1305 does (counter 0 makes its one-time key, and is no word of ours): the stream's
+beginning is that cipher's text of zeros, in one call where a bare ChaCha20 needs three objects (decision 0012).
 """
 
 import struct
@@ -12,19 +16,19 @@ from threading import Lock
 from typing import Protocol
 
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from tiers.errors import InvalidParameterError
 
-__all__ = ["STREAM_VERSION", "WORD_BITS", "CellWords", "KeyedWords", "Words"]
+__all__ = ["STREAM_VERSION", "WORD_BITS", "CellWords", "KeyedWords", "Words", "first_bytes"]
 
-STREAM_VERSION = 1
+STREAM_VERSION = 2
 WORD_BITS = 64
 _BLOCK_BYTES = 64
-_BYTE_LIMIT = 2**32 * _BLOCK_BYTES
-_START = bytes(16)
-_FIRST_BYTES = 1 << 20
-_STREAM_ONE = (1).to_bytes(12, "little")
+_BYTE_LIMIT = (2**32 - 1) * _BLOCK_BYTES  # counters 1 to 2³² − 1
+_STREAM_ZERO, _STREAM_ONE = bytes(12), (1).to_bytes(12, "little")
 _ZEROS = memoryview(bytes(1 << 21))
+_AT_ONCE = 4096  # up to so many bytes one sealed text of zeros costs less than a cipher's setting up
 _EIGHT = struct.Struct("<8Q")
 
 
@@ -70,13 +74,30 @@ class CellWords(Protocol):
         ...
 
 
+def first_bytes(key: bytes, blank: bytes) -> bytes:
+    """Return the beginning of stream 0 in one call: as many bytes as `blank` has zeros, then 16 that are no words.
+
+    The last 16 are the seal of the text; whoever reads fewer bytes than they asked for never meets them.
+
+    Raises:     InvalidParameterError: a key that is not 32 bytes.
+    Example:
+        >>> first_bytes(bytes(32), bytes(64))[:64] == KeyedWords(bytes(32)).read(64)
+        True
+    """
+    try:
+        cipher = ChaCha20Poly1305(key)
+    except ValueError:
+        raise InvalidParameterError("stream key", "32 bytes", f"{len(key)} bytes") from None
+    return cipher.encrypt(_STREAM_ZERO, blank, None)
+
+
 class KeyedWords:
     """The product's words: 64-bit, little-endian, from ChaCha20 under one draw's 256-bit key.
 
     Guarantee:  the same key gives the same words in any process, order, batch or thread; distinct (element, place)
                 never share.
-    Raises:     InvalidParameterError: a key that is not 32 bytes, an element beyond the 2³² blocks of a stream.
-    Reference:  RFC 8439, section 2.4 (block counter and nonce).
+    Raises:     InvalidParameterError: a key that is not 32 bytes, an element beyond the 2³² − 1 blocks of a stream.
+    Reference:  RFC 8439, sections 2.4 (block counter and nonce) and 2.8 (the text begins at block 1).
     """
 
     __slots__ = ("_encryptor", "_key", "_lock")
@@ -135,21 +156,17 @@ class KeyedWords:
             encryptor = self._move(_nonce(1, max(elements) * _BLOCK_BYTES, _BLOCK_BYTES))
             move, read = encryptor.reset_nonce, encryptor.update
             for element in elements:
-                move(element.to_bytes(4, "little") + _STREAM_ONE)
+                move((element + 1).to_bytes(4, "little") + _STREAM_ONE)
                 words.append(int.from_bytes(read(blank), "little"))
         return words
 
     def _bytes(self, stream: int, start: int, count: int) -> bytes:
-        nonce = _nonce(stream, start, count) if start or stream or count > _FIRST_BYTES else _START
+        if self._encryptor is None and not (stream or start) and count <= _AT_ONCE:
+            whole = -(-count // _BLOCK_BYTES) * _BLOCK_BYTES  # costs less than a part of a block
+            return first_bytes(self._key, bytes(whole))[:count]
         skip = start % _BLOCK_BYTES
         with self._lock:
-            encryptor = self._encryptor
-            if encryptor is None:  # `_move` in place: this is the path of every single answer
-                encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), None).encryptor()
-                self._encryptor = encryptor
-            else:
-                encryptor.reset_nonce(nonce)
-            words = encryptor.update(bytes(skip + count))
+            words = self._move(_nonce(stream, start, count)).update(bytes(skip + count))
         return words[skip:] if skip else words
 
     def _move(self, nonce: bytes) -> CipherContext:
@@ -169,4 +186,4 @@ def _nonce(stream: int, start: int, count: int) -> bytes:
     """Return OpenSSL's 16 bytes: the block as a 32-bit counter, then the stream as a 96-bit nonce, little-endian."""
     if start + count > _BYTE_LIMIT:
         raise InvalidParameterError("element", f"a place within the {_BYTE_LIMIT} bytes of a stream", start + count)
-    return (start // _BLOCK_BYTES | stream << 32).to_bytes(16, "little")
+    return (start // _BLOCK_BYTES + 1 | stream << 32).to_bytes(16, "little")
