@@ -24,7 +24,7 @@ from tiers.budget import Ladder
 from tiers.chain import draw_chain, plan, specs
 from tiers.identity import DrawSpec, chain_identity, stream_key
 from tiers.noise.tsg import TwoSidedGeometric
-from tiers.sampling.cells import check_counts
+from tiers.sampling.arrays import check_counts
 from tiers.sampling.choose import CELLS, VectorSampler, vector_sampler
 from tiers.sampling.digits import digit_sampler
 from tiers.sampling.words import KeyedWords

@@ -50,7 +50,7 @@ def one_content_in_two_snapshots(export: Export) -> None:
 
 def sample_the_truth_otherwise(export: Export) -> None:
     base = next(leaf for leaf in export.kind("draw") if leaf["role"] == "base")
-    base["sampler"] = "cells/1" if base["sampler"] != "cells/1" else "tsg-digits/2"
+    base["sampler"] = "cells/2" if base["sampler"] != "cells/2" else "tsg-digits/2"
 
 
 def announce_a_snapshot_late(export: Export) -> None:

@@ -57,15 +57,15 @@ CASES: dict[str, tuple[str, object, Callable[[int], float], list[Callable[[int],
         tsg(1),
         [tsg(1.03), tsg(0.97), lambda k: 0.39347 if k == 0 else math.exp(-abs(k)) * math.sinh(0.5)],
     ),
-    "cells": ("cells/1", TwoSidedGeometric(Fraction(1)), tsg(1), [tsg(1.03), tsg(0.97)]),
-    "cells, two words": ("cells/1", TwoSidedGeometric(Fraction(1, 20)), tsg(0.05), [tsg(0.0515), tsg(0.0485)]),
+    "cells": ("cells/2", TwoSidedGeometric(Fraction(1)), tsg(1), [tsg(1.03), tsg(0.97)]),
+    "cells, two words": ("cells/2", TwoSidedGeometric(Fraction(1, 20)), tsg(0.05), [tsg(0.0515), tsg(0.0485)]),
     "residual": (
-        "cells/1",
+        "cells/2",
         TwoSidedGeometric(Fraction(2)).residual_to(TwoSidedGeometric(Fraction(1))),
         TwoSidedGeometric(Fraction(2)).residual_to(TwoSidedGeometric(Fraction(1))).pmf,
         [tsg(1), TwoSidedGeometric(Fraction(2)).residual_to(TwoSidedGeometric(Fraction(97, 100))).pmf],
     ),
-    "skellam cells": ("cells/1", Skellam(Fraction(5)), skellam(5), [skellam(5.15), skellam(4.85)]),
+    "skellam cells": ("cells/2", Skellam(Fraction(5)), skellam(5), [skellam(5.15), skellam(4.85)]),
 }
 
 
@@ -105,7 +105,7 @@ def _binned(rate: float, step: int) -> Callable[[int], float]:
 @pytest.mark.statistical
 def test_grid_noise_is_laplace_with_uniform_low_digits() -> None:
     law = TwoSidedGeometric(Fraction(1, 2**20))
-    draws = np.array(sampler_named("tsg-grid/1", law).draw(KeyedWords(key("grid")), N))
+    draws = np.array(sampler_named("tsg-grid/2", law).draw(KeyedWords(key("grid")), N))
     right = stats.laplace(scale=2**20)
     assert stats.kstest(draws + 0.5, right.cdf).pvalue > ALPHA
     assert stats.kstest(draws + 0.5, stats.laplace(scale=2**20 * 1.04).cdf).pvalue < ALPHA
@@ -142,7 +142,7 @@ def test_a_skellam_bridge_has_its_law_and_no_near_miss() -> None:
 @pytest.mark.statistical
 def test_elements_and_keys_are_independent() -> None:
     """Case 25: neighbours of one vector, one element under two keys, and the digits' two halves do not correlate."""
-    for name in ("tsg-digits/2", "cells/1"):
+    for name in ("tsg-digits/2", "cells/2"):
         one = np.array(sampler_named(name, TwoSidedGeometric(Fraction(1))).draw(KeyedWords(key("a")), N))
         two = np.array(sampler_named(name, TwoSidedGeometric(Fraction(1))).draw(KeyedWords(key("b")), N))
         for left, right in ((one[1:], one[:-1]), (one, two), (abs(one[1:]), abs(one[:-1])), (abs(one), abs(two))):

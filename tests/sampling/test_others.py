@@ -152,16 +152,16 @@ def test_a_centre_far_from_the_mode_is_refused() -> None:
     [
         (TSG["1"], 1, "tsg-digits/2"),
         (TSG["1"], 15, "tsg-digits/2"),
-        (TSG["1"], 16, "cells/1"),
+        (TSG["1"], 16, "cells/2"),
         (TSG["2"].residual_to(TSG["1"]), 1, "tsg-digits/2"),
-        (TSG["2"].residual_to(TSG["1"]), 10**6, "cells/1"),
-        (TwoSidedGeometric(Fraction(1, 2**20)), 1000, "tsg-grid/1"),
+        (TSG["2"].residual_to(TSG["1"]), 10**6, "cells/2"),
+        (TwoSidedGeometric(Fraction(1, 2**20)), 1000, "tsg-grid/2"),
         (TwoSidedGeometric(Fraction(1, 2**20)), 1, "tsg-digits/2"),
         (TSG["2"].residual_to(TwoSidedGeometric(Fraction(1, 2**20))), 1000, "tsg-digits/2"),
-        (Skellam(Fraction(5)), 1, "cells/1"),
+        (Skellam(Fraction(5)), 1, "cells/2"),
         (Skellam(Fraction(10**8)), 1000, "skellam-slabs/1"),
         (Skellam(Fraction(10**20)), 3, "log-concave/1"),
-        (LatticeGaussian(Fraction(1024)), 3, "cells/1"),
+        (LatticeGaussian(Fraction(1024)), 3, "cells/2"),
     ],
 )
 def test_each_law_has_its_sampler(law, length: int, name: str) -> None:  # type: ignore[no-untyped-def]

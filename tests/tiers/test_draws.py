@@ -66,7 +66,7 @@ def test_single_answers_go_by_digits_and_vectors_by_cells() -> None:
     names = [
         {spec.sampler for spec in specs(CHAIN, PLANS["tsg"], epoch=1, grain=0, length=length)} for length in (1, 15, 16)
     ]
-    assert names == [{"tsg-digits/2"}, {"tsg-digits/2"}, {"cells/1"}]
+    assert names == [{"tsg-digits/2"}, {"tsg-digits/2"}, {"cells/2"}]
     assert sampler_of(DiscreteGaussian(Fraction(2)), 1) == "inversion/1"
 
 

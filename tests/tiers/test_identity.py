@@ -19,11 +19,12 @@ PLAN = plan(Ladder.parse(["2", "1", "0.5"]), ChangeSet(bins=2, step=10, total=10
 SPECS = specs(CHAIN, PLAN, epoch=1, grain=0, length=4)
 
 LAWS = ["3c6b7871b5631b8a", "080a2d1a3c76c8a8", "537e3462f38016a8"]
-KEYS = ["e4abdb248a980e8cbb6738482ff31d87", "3e6813e676c80f0e92d788de52caff19", "191cb0ba5bdd76a3042e5441b895a17d"]
+# Keys and noise are those of stream layout 2 with tsg-digits/2: a draw's sampler and layout are part of its identity.
+KEYS = ["0f3a3f3d60eb5f5460aa75a1151f2d66", "6d0f56a95cea0026a5c7507fef505c51", "f4421fb90ea93766f257c0d7323737c2"]
 OPENING = "eb13eaeb125d3d0c19fc03158057bcac"
 KEY_HASH = "1836ccc59b8db9f588dcdcfd3373d8d1"
 COMMITMENT = "6b91a30b5612589ce46ab1710473b0f2"
-NOISE = [(-11, -1, 4, 5), (28, -27, 18, 9), (10, -20, -65, 0)]
+NOISE = [(-5, 7, -1, 9), (0, 1, 0, 32), (-5, 66, -37, 0)]
 
 
 def test_identities_are_frozen() -> None:

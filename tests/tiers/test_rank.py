@@ -137,7 +137,7 @@ def test_the_auditor_finds_a_bridge_that_was_not_drawn_from_its_key(family: str)
 def test_the_auditor_finds_a_star_and_a_wrong_neighbour() -> None:
     chain = grown("skellam")
     bridge = chain[3].spec
-    star = DrawSpec(CHAIN, 1, chain[1].spec.role, bridge.law, (chain[2].spec.law,), 0, 2, "cells/1")
+    star = DrawSpec(CHAIN, 1, chain[1].spec.role, bridge.law, (chain[2].spec.law,), 0, 2, "cells/2")
     answer = chain[3].answer
     read, _ = history([*chain[:3], Draw(star, answer)], chain[2].spec.law)
     assert {finding.rule for finding in check_provenance(read)} == {"bridge"}

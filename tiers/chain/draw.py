@@ -14,7 +14,7 @@ from tiers.chain.steps import between, sampler_of, step_law, step_sampler, step_
 from tiers.errors import InvalidParameterError
 from tiers.identity import DrawSpec, Role, TierLaw
 from tiers.noise.law import NoiseLaw
-from tiers.sampling.cells import COUNT_LIMIT, Integers
+from tiers.sampling.arrays import COUNT_LIMIT, Integers
 from tiers.sampling.choose import Sampler
 from tiers.sampling.digits import DigitSampler
 from tiers.sampling.words import KeyedWords

@@ -84,7 +84,7 @@ def sampler_of(law: StepLaw, length: int) -> str:
         >>> from tiers.noise.msdlap import MultiScaleDiscreteLaplace
         >>> law = MultiScaleDiscreteLaplace(2, Fraction(4))
         >>> sampler_of(law, 1), sampler_of(law, 1000), sampler_of(TwoSidedGeometric(Fraction(1)), 1)
-        ('inversion/1', 'cells/1', 'tsg-digits/2')
+        ('inversion/1', 'cells/2', 'tsg-digits/2')
     """
     if isinstance(law, _DRAWABLE):
         name = sampler_for(law, length)

@@ -1,77 +1,40 @@
 """Long vectors by cells: a 16-bit word names one of 65,536 equal cells of [0, 1), and most cells lie in one outcome.
 
-A cell without a threshold F(k) inside decides at once: one table look-up. The rest compare further bits: where many
-cells are undecided an element owns a second 16-bit word, else 64 bits of its own tail; at a tie (2⁻¹⁶ of those) the
-inverse transform goes on in ball arithmetic, outwards too: no tail is folded. So every draw is F⁻¹(U) for a uniform
-real U. Work depends on what is drawn: meant for vectors, where single entries cannot be timed.
+Outcome k owns n(k) ≤ 2^b·P(k) whole cells: their words decide at once, by one look-up. The first cells are nobody's:
+a uniform real U that falls there is drawn by inversion from what is left, G(k) = F(k) − Σ_{i ≤ k} n(i)/2^b. Where many
+cells are open an element owns a second 16-bit word, else 64 bits of its own tail tell; at a tie (2⁻¹⁶ of those) ball
+arithmetic goes on, outwards too: no tail is folded. Work depends on what is drawn: meant for vectors, where single
+entries cannot be timed.
 """
 
 import struct
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tiers.errors import InvalidParameterError
-from tiers.real import Real
+from tiers.real import Real, exact
+from tiers.sampling.arrays import Integers, Raw, check_arrays, check_counts, trust, workspace
 from tiers.sampling.inversion import LazyUniform, locate
 from tiers.sampling.survival import SymmetricLaw
 from tiers.sampling.words import CellWords
 
-__all__ = [
-    "COUNT_LIMIT",
-    "UNDECIDED",
-    "CellSampler",
-    "Integers",
-    "Raw",
-    "Workspace",
-    "cell_sampler",
-    "cells_of",
-    "check_arrays",
-    "check_counts",
-    "trust",
-    "workspace",
-]
+__all__ = ["UNDECIDED", "CellSampler", "cell_sampler", "cells_of"]
 
-Integers: TypeAlias = npt.NDArray[np.int64]
-Raw: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-COUNT_LIMIT = 2**62
 _CELL_BITS = 16
 _CHUNK = 1 << 18
 _TWO_WORDS_FROM = 1 / 1024  # the share of undecided cells from which a second word is cheaper than a tail
 _COMMON_FROM = 0.9  # the share of cells that draw 0 from which touching only the others is cheaper
 _SHORT = 64  # up to this length numpy's calls cost more than the draws
+_AT_ONCE = 4096  # up to so many bytes of words are read in one piece
 _OUTCOMES = 1 << 14
 _FINER = 2  # so many more bits of a two-word group name a cell
 UNDECIDED = -(1 << 15)
-
-
-class Workspace:
-    """Room for one chunk of a vector: raw words, indices, small outcomes."""
-
-    __slots__ = ("index", "raw", "small")
-
-    def __init__(self, size: int, group_bytes: int) -> None:
-        self.raw = bytearray(size * group_bytes + 64)
-        self.index = np.empty(size, np.intp)
-        self.small = np.empty(size, np.int16)
-
-
-_KEPT = threading.local()
-
-
-def workspace(size: int, group_bytes: int) -> Workspace:
-    """Return this thread's work space, at least so large: fresh memory costs more than the draws that it serves."""
-    kept: Workspace | None = getattr(_KEPT, "space", None)
-    if kept is None or len(kept.index) < size or len(kept.raw) < size * group_bytes + 64:
-        rows = max(size, len(kept.index) if kept else 0)
-        kept = _KEPT.space = Workspace(rows, max(group_bytes, len(kept.raw) // rows if kept else 0))
-    return kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,15 +42,21 @@ class CellSampler:
     """Draws of one lattice law for vectors; element j owns the j-th group of W = `words` 16-bit words of stream 0.
 
     Guarantee:  exact for every width of cells and of refinement words (enumerated in the tests).
-    Args:       first: the outcome below the first threshold and on its tie. floors: ⌊2^(2·bits)·F(k)⌋ for k = first, …,
-                the first being 0 and the last 2^(2·bits) − 1. cdf: F as a ball-valued function of every integer.
+    Law:        P(draw = k) = n(k)/2^b + [G(k) − G(k − 1)] = P(k), n(k) being `table`'s cells of k.
+    Args:       first: the outcome below the first threshold and on its tie. floors: ⌊2^(2·bits)·G(k)⌋ for k = first, ….
+                left: G as a ball-valued function of every integer. table: the outcome of each of 2^b cells.
+    Example:
+        >>> floors = [2, 5, 8, 10, 13]  # sixteenths of k/6
+        >>> die = cells_of(1, floors, lambda k: lambda: exact(Fraction(min(max(k, 0), 6), 6)), bits=2, words=2)
+        >>> die.table.tolist()[6:], die.undecided_share  # none may own more than 16/6 cells
+        ([1, 2, 2, 3, 3, 4, 5, 5, 6, 6], 0.375)
     """
 
     bits: int
     words: int
     first: int
     floors: list[int]
-    cdf: Callable[[int], Real]
+    left: Callable[[int], Real]
     table: npt.NDArray[np.int16]
     ladder: npt.NDArray[np.uint32]
     shift: int
@@ -129,28 +98,32 @@ class CellSampler:
 
     def _run(self, words: CellWords, counts: Integers, out: Integers, check: Callable[[Integers], None]) -> Integers:
         check_arrays(counts, out)
-        length, group, step = len(counts), 2 * self.words, _CHUNK // self.words
-        space = workspace(min(length, step), group)
+        length, group, dtype = len(counts), 2 * self.words, _DTYPES[self.words]
+        put = self._many if self.common is None else self._few
+        if group * length <= _AT_ONCE:
+            check(counts)
+            put(np.frombuffer(words.read(group * length), dtype), words, 0, counts, out)
+            return out
+        step = min(length, _CHUNK)
+        room = workspace(step, group).raw
+        whole = np.frombuffer(room, dtype, step)
         for start in range(0, length, step):
             stop = min(start + step, length)
-            words.read_into(group * start, group * (stop - start), space.raw)
-            raw = np.frombuffer(space.raw, dtype=_DTYPES[self.words], count=stop - start)
+            words.read_into(group * start, group * (stop - start), room)
             check(counts[start:stop])
-            if self.common is not None:
-                self._few(raw, words, start, counts[start:stop], out[start:stop])
-            else:
-                self._many(raw, words, start, counts[start:stop], out[start:stop])
+            put(whole[: stop - start], words, start, counts[start:stop], out[start:stop])
         return out
 
     def _many(self, raw: Raw, words: CellWords, start: int, counts: Integers, out: Integers) -> None:
-        space = workspace(len(raw), 2 * self.words)
-        drawn = self.look_up(raw, space.index[: len(raw)], space.small[: len(raw)])
-        places = (drawn == UNDECIDED).nonzero()[0]
-        noise = space.index[: len(raw)]
+        size = len(raw)
+        space = workspace(size, 2 * self.words)
+        noise, drawn = space.index[:size], space.small[:size]
+        self.look_up(raw, noise, drawn)
+        open_ = _undecided(drawn)
         np.copyto(noise, drawn)  # widened first: adding mixed widths costs twice as much
         np.add(counts, noise, out=out)
-        if len(places):
-            out[places] += self.resolve(raw[places], places, words, start) - UNDECIDED
+        if open_ is not None:
+            out[open_] += self.resolve(raw[open_], open_, words, start) - UNDECIDED
 
     def _few(self, raw: Raw, words: CellWords, start: int, counts: Integers, out: Integers) -> None:
         """Do the same where nearly every cell draws 0: copy, then touch only the others."""
@@ -203,7 +176,7 @@ class CellSampler:
         return np.array(outcomes, np.int64)
 
     def _exactly(self, prefix: int, bits: int, tail: Iterator[int], width: int) -> int:
-        """Return F⁻¹ of the uniform with these leading bits: by the kept thresholds, on a tie by balls."""
+        """Return G⁻¹ of the uniform with these leading bits: by the kept thresholds, on a tie by balls."""
         while bits < 2 * self.bits:
             prefix, bits = (prefix << width) | next(tail), bits + width
         uniform = prefix >> (bits - 2 * self.bits)
@@ -211,7 +184,7 @@ class CellSampler:
         if place == len(self.floors) or self.floors[place] != uniform:
             return self.first + place
         lazy = LazyUniform(prefix, bits, tail, width)
-        return locate(lambda k: lazy.below(self.cdf(k)), self.first + place)
+        return locate(lambda k: lazy.below(self.left(k)), self.first + place)
 
 
 _DTYPES = {1: "<u2", 2: "<u4"}
@@ -256,37 +229,47 @@ def cells_of(
     Args:       floors: from a 0 to a 2^(2·bits) − 1, or all of a bounded law but its last outcome's. finer: how many
                 more bits of a two-word group name a cell: the same draws from a larger table.
     """
-    ladder = np.array(floors, np.uint32)
-    table = _table(first, ladder, 2 * bits, bits)
-    chosen = words if words is not None else 2 if np.mean(table == UNDECIDED) >= _TWO_WORDS_FROM else 1
-    shift = 0
+    certain, shift = np.array(floors, np.int64), bits
+    owned = _owned(certain, 2 * bits, bits)
+    chosen = words if words is not None else 2 if 1 - owned.sum() / (1 << bits) >= _TWO_WORDS_FROM else 1
     if chosen == 2:  # the same words in finer cells: fewer of them are undecided
         shift = bits - min(finer, bits)
-        table = _table(first, ladder, 2 * bits, 2 * bits - shift)
+        owned = _owned(certain, 2 * bits, 2 * bits - shift)
+    cells = 1 << 2 * bits - shift
+    values = np.append(np.int64(UNDECIDED), first + np.arange(len(owned)))
+    table = np.repeat(values, np.append(cells - owned.sum(), owned)).astype(np.int16)
+    below = np.cumsum(owned)
+    ladder = (certain - (below[:-1] << shift)).astype(np.uint32)
+    shift -= bits * (chosen == 1)
     zero = np.flatnonzero(table == 0)
     common = (int(zero[0]) << shift, len(zero) << shift) if len(zero) >= _COMMON_FROM * len(table) else None
-    return CellSampler(bits, chosen, first, floors, cdf, table, ladder, shift, common)
+    left = _left(cdf, first, below.tolist(), cells)
+    return CellSampler(bits, chosen, first, ladder.tolist(), left, table, ladder, shift, common)
 
 
-def _table(first: int, ladder: npt.NDArray[np.uint32], known: int, bits: int) -> npt.NDArray[np.int16]:
-    """Return the outcome of each of 2^bits cells, `UNDECIDED` where a threshold lies inside."""
-    owner = ladder.astype(np.int64) >> (known - bits)
-    crossed = np.bincount(owner, minlength=1 << bits)
-    return np.where(crossed > 0, UNDECIDED, first + np.cumsum(crossed)).astype(np.int16)
+def _owned(floors: Integers, known: int, bits: int) -> Integers:
+    """Return how many of 2^bits cells each outcome may own, from the first on to the one above the last threshold.
+
+    2^known·P(k) > ⌊2^known·F(k)⌋ − ⌊2^known·F(k − 1)⌋ − 1, so that many parts, cut down to whole cells, are surely k's.
+    """
+    parts = np.diff(floors, prepend=0, append=1 << known) - 1
+    owned: Integers = np.maximum(parts, 0) >> (known - bits)
+    return owned
 
 
-def check_arrays(counts: Integers, out: Integers) -> None:
-    """Refuse arrays that are not int64 vectors of one length."""
-    for array in (counts, out):
-        if array.dtype != np.int64 or array.ndim != 1 or len(array) != len(counts):
-            raise InvalidParameterError("counts", "int64 vectors of one length", (array.dtype, array.shape))
+def _left(cdf: Callable[[int], Real], first: int, below: list[int], cells: int) -> Callable[[int], Real]:
+    """Return G: the distribution function less what the cells have decided, `below[k − first]` of them up to k."""
+
+    def left(k: int) -> Real:
+        whole, decided = cdf(k), below[min(k - first, len(below) - 1)] if k >= first else 0
+        return lambda: whole() - exact(Fraction(decided, cells))
+
+    return left
 
 
-def check_counts(counts: Integers) -> None:
-    """Refuse counts beyond ±2⁶²: their sum with noise could wrap (such counts go through Python integers)."""
-    if counts.max(initial=0) > COUNT_LIMIT or counts.min(initial=0) < -COUNT_LIMIT:
-        raise InvalidParameterError("counts", "within ±2⁶², so that no sum wraps", "a count beyond")
-
-
-def trust(_: Integers) -> None:
-    """Check nothing: these counts were seen by `check_counts` before noise was added to them."""
+def _undecided(drawn: npt.NDArray[np.int16]) -> npt.NDArray[np.intp] | None:
+    """Return where the cells did not tell; None where they told everywhere."""
+    if len(drawn) <= _AT_ONCE and drawn[drawn.argmin()] != UNDECIDED:  # the least there is
+        return None
+    places: npt.NDArray[np.intp] = (drawn == UNDECIDED).nonzero()[0]
+    return places if len(places) else None

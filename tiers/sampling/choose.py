@@ -8,7 +8,8 @@ from tiers.errors import InvalidParameterError
 from tiers.noise.lattice_gaussian import LatticeGaussian
 from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric, ZeroInflated
-from tiers.sampling.cells import CellSampler, Integers, cell_sampler
+from tiers.sampling.arrays import Integers
+from tiers.sampling.cells import CellSampler, cell_sampler
 from tiers.sampling.digits import SAMPLER, digit_sampler
 from tiers.sampling.grid import grid_sampler
 from tiers.sampling.rejection import log_concave_sampler, skellam_pmf
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 Drawable: TypeAlias = TwoSidedGeometric | ZeroInflated | Skellam | LatticeGaussian
-DIGITS, CELLS, GRID, SLABS, REJECTION = SAMPLER, "cells/1", "tsg-grid/1", "skellam-slabs/1", "log-concave/1"
+DIGITS, CELLS, GRID, SLABS, REJECTION = SAMPLER, "cells/2", "tsg-grid/2", "skellam-slabs/1", "log-concave/1"
 _DIGITS_UP_TO = 15  # from 16 entries on a key's setting up and one look-up an entry cost less than the digits
 _CELLS_FROM_RATE = Fraction(1, 512)
 _CELLS_UP_TO, _SLABS_UP_TO = 2**20, 2**52
@@ -65,7 +66,7 @@ def sampler_for(law: Drawable, length: int) -> str:
     Example:
         >>> laplace = TwoSidedGeometric(Fraction(1))
         >>> sampler_for(laplace, 1), sampler_for(laplace, 1000), sampler_for(Skellam(Fraction(10**8)), 1)
-        ('tsg-digits/2', 'cells/1', 'skellam-slabs/1')
+        ('tsg-digits/2', 'cells/2', 'skellam-slabs/1')
     """
     if isinstance(law, Skellam | LatticeGaussian):
         rate = _skellam_rate(law)
@@ -84,7 +85,7 @@ def sampler_named(name: str, law: Drawable) -> Sampler:
     Raises:     InvalidParameterError: no sampler of that name draws this law.
     Example:
         >>> law = TwoSidedGeometric(Fraction(1))
-        >>> len(sampler_named("cells/1", law).draw(KeyedWords(bytes(32)), 3))
+        >>> len(sampler_named("cells/2", law).draw(KeyedWords(bytes(32)), 3))
         3
     """
     if name == DIGITS and isinstance(law, TwoSidedGeometric | ZeroInflated):

@@ -1,9 +1,9 @@
 """Two-sided geometric noise by binary digits: the same words and the same passes whatever is drawn.
 
-The noise is negative with probability p/(1+p); given its sign, Z ≥ 0 and −1 − Z < 0 are geometric. The binary digits of
-a geometric variable are independent: digit j is 1 with probability p^(2^j)/(1+p^(2^j)). Digits below J are drawn each by
-one word; whether any further digit is set is one more coin, of probability p^(2^J) ≤ 2⁻¹²⁸; if so, the law is memoryless,
-and 2^J is added to a fresh draw. Nothing is approximated at any J.
+The noise Z is negative with probability p/(1+p); given its sign, Z ≥ 0 and −1 − Z are geometric. The binary digits of a
+geometric variable are independent: digit j is 1 with probability p^(2^j)/(1+p^(2^j)). Digits below J are drawn each by
+one word; whether any further digit is set is one more coin, of probability p^(2^J) ≤ 2⁻¹²⁸; if so, the law has no
+memory, and 2^J is added to a fresh draw. Nothing is approximated at any J.
 """
 
 import math

@@ -15,18 +15,8 @@ import numpy as np
 from flint import arb
 
 from tiers.real import Real, exact, floor_scaled, precision
-from tiers.sampling.cells import (
-    UNDECIDED,
-    CellSampler,
-    Integers,
-    Raw,
-    Workspace,
-    cells_of,
-    check_arrays,
-    check_counts,
-    trust,
-    workspace,
-)
+from tiers.sampling.arrays import Integers, Raw, Workspace, check_arrays, check_counts, trust, workspace
+from tiers.sampling.cells import UNDECIDED, CellSampler, cells_of
 from tiers.sampling.words import CellWords
 
 __all__ = ["GridSampler", "grid_sampler"]

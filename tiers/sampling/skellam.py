@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tiers.sampling.cells import Integers, check_arrays, check_counts, trust, workspace
+from tiers.sampling.arrays import Integers, check_arrays, check_counts, trust, workspace
 from tiers.sampling.slabs import PoissonSlabs, poisson_slabs, scratch
 from tiers.sampling.words import CellWords, Words
 
