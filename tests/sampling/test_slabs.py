@@ -103,11 +103,12 @@ def test_slabs_have_room_under_every_stair() -> None:
 
 def test_a_vector_of_skellam_draws_is_the_definition_element_by_element() -> None:
     sampler, key = skellam_slabs(Fraction(10**6)), bytes(range(32))
-    vector = sampler.draw(KeyedWords(key), 70_000)
+    vector = sampler.draw(KeyedWords(key), 90_000)
     words = KeyedWords(key)
-    for element in [*range(3000), 65_535, 65_536, 69_999]:
+    for element in [*range(3000), 44_999, 45_000, 45_001, 89_999]:
         assert sampler.draw_by_words(words, element) == vector[element]
-    assert sampler.draw(KeyedWords(key), 5) == vector[:5]
+    for length in (0, 1, 5, 87_359, 87_360, 87_361):
+        assert sampler.draw(KeyedWords(key), length) == vector[:length]
 
 
 def test_rejected_and_tied_trials_go_on_in_the_tail() -> None:

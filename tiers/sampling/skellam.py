@@ -20,7 +20,7 @@ __all__ = ["SkellamSlabs", "skellam_slabs"]
 
 _GROUP = 3
 _GROUP_BYTES = 8 * _GROUP
-_CHUNK = 1 << 16
+_CHUNK = 87_360  # so many groups fill the 2²¹ bytes that the words give at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,10 @@ class SkellamSlabs:
     def _run(self, words: CellWords, counts: Integers, out: Integers, check: Callable[[Integers], None]) -> Integers:
         check_arrays(counts, out)
         length = len(counts)
-        buffer = workspace(min(length, _CHUNK), _GROUP_BYTES).raw
-        for start in range(0, length, _CHUNK):
-            stop = min(start + _CHUNK, length)
+        step = _even(length)
+        buffer = workspace(step, _GROUP_BYTES).raw
+        for start in range(0, length, step):
+            stop = min(start + step, length)
             words.read_into(_GROUP_BYTES * start, _GROUP_BYTES * (stop - start), buffer)
             raw = np.frombuffer(buffer, "<u8", _GROUP * (stop - start)).reshape(-1, _GROUP)
             check(counts[start:stop])
@@ -89,6 +90,12 @@ class SkellamSlabs:
         for place in again:
             drawn[place] = self._by_definition(raw[place].tolist(), words, start + place)
         return drawn
+
+
+def _even(length: int) -> int:
+    """Return the size of equal chunks, whole blocks of words each: the trials' many calls cost a short one as much."""
+    each = -(-length // max(1, -(-length // _CHUNK)))
+    return max(8, -(-each // 8) * 8)
 
 
 def skellam_slabs(rate: Fraction) -> SkellamSlabs:
