@@ -9,7 +9,7 @@ import math
 import os
 import tracemalloc
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from threading import Thread
@@ -27,11 +27,18 @@ from tiers.noise.tsg import TwoSidedGeometric
 from tiers.sampling.arrays import check_counts
 from tiers.sampling.choose import CELLS, VectorSampler, vector_sampler
 from tiers.sampling.digits import digit_sampler
-from tiers.sampling.words import KeyedWords
 from tiers.sensitivity import ChangeSet
 
 LADDER = ("2", "1", "0.5", "0.25", "0.1")
 CELLS_MANY = 1_000_000
+TIERS, CELLS_OF, SCALES = (2, 5, 10, 20), (1000, 10_000, 100_000, 1_000_000), ("0.1", "1", "10")
+SINGLE = ("1", "0.01", "0.0001", "0.000001")
+SHAPES = (
+    "cost against tiers is linear: an entry and tier, 20 tiers against 5",
+    "cost against cells is linear: an entry and tier, 1e6 cells against 1e5",
+    "cost against 1/ε, vectors, is at most logarithmic: ε / 100",
+    "cost against 1/ε, one draw by digits, is at most logarithmic: ε / 10⁶",
+)
 
 EXPECTED = [
     "5-tier chain on 1e6 cells: × five independent insecure numpy draws",
@@ -39,9 +46,11 @@ EXPECTED = [
     "5-tier chain on 1e6 cells: working memory beyond the five results",
     "one scalar answer at 5 tiers, by digits",
     "plan of 10 tiers",
-    *(f"chain of {tiers} tiers on 1e5 cells, an entry and tier" for tiers in (1, 2, 5, 10, 20)),
-    *(f"5-tier chain on {cells} cells, an entry and tier" for cells in (1000, 10_000, 100_000)),
-    *(f"5-tier chain on 1e5 cells, every ε × {scale}, an entry and tier" for scale in ("0.1", "1", "10")),
+    *(f"cost against tiers: {tiers} from ε = 2 down to 0.1, 1e5 cells, an entry and tier" for tiers in TIERS),
+    *(f"cost against cells: {cells}, 5 tiers, an entry and tier" for cells in CELLS_OF),
+    *(f"cost against 1/ε: every ε × {scale}, 5 tiers on 1e5 cells, an entry and tier" for scale in SCALES),
+    *(f"cost against 1/ε: one draw by digits, ε = {epsilon}" for epsilon in SINGLE),
+    *SHAPES,
     *_planning.EXPECTED,
 ]
 
@@ -123,7 +132,7 @@ def _scalar_and_plan(runs: int) -> list[Row]:
     def answer() -> int:
         value = 7
         for sampler, key in zip(samplers, keys.values(), strict=True):
-            value += sampler.draw(KeyedWords(key), 1)[0]
+            value += sampler.draw_alone(key)
         return value
 
     def key_of(spec: DrawSpec) -> bytes:
@@ -144,22 +153,32 @@ def _scalar_and_plan(runs: int) -> list[Row]:
 
 
 def _scaling(runs: int) -> list[Row]:
-    found = []
-    for tiers in (1, 2, 5, 10, 20):
-        epsilons = [Fraction(2, 1 + place) for place in range(tiers)]
-        found.append(_one(runs, f"chain of {tiers} tiers on 1e5 cells, an entry and tier", epsilons, 100_000))
+    """Return the cost against tiers, cells and 1/ε: a table, and what it shows as four ratios."""
     ladder = [Fraction(epsilon) for epsilon in LADDER]
-    for cells in (1000, 10_000, 100_000):
-        found.append(_one(runs, f"5-tier chain on {cells} cells, an entry and tier", ladder, cells))
-    for scale in ("0.1", "1", "10"):
-        epsilons = [epsilon * Fraction(scale) for epsilon in ladder]
-        name = f"5-tier chain on 1e5 cells, every ε × {scale}, an entry and tier"
-        found.append(_one(runs, name, epsilons, 100_000))
-    return found
+    even = {tiers: [2 - Fraction(19, 10) * place / (tiers - 1) for place in range(tiers)] for tiers in TIERS}
+    works = [_chain_of(even[tiers], 100_000) for tiers in TIERS]
+    works += [_chain_of(ladder, cells) for cells in CELLS_OF]
+    works += [_chain_of([epsilon * Fraction(scale) for epsilon in ladder], 100_000) for scale in SCALES]
+    keys = [os.urandom(32) for _ in range(64)]
+    for epsilon in SINGLE:
+        sampler = digit_sampler(TwoSidedGeometric(Fraction(epsilon)))
+        works.append((lambda sampler=sampler: [sampler.draw_alone(key) for key in keys], 64))
+    spent = dict(zip(EXPECTED[5:], interleaved(runs, *works), strict=False))
+    found = [beside(name, cost, "ns", "") for name, cost in spent.items()]
+    tiers, cells, scales, single = (
+        [cost for name, cost in spent.items() if name.startswith(f"cost against {start}")]
+        for start in ("tiers", "cells", "1/ε: every", "1/ε: one")
+    )
+    return [
+        *found,
+        at_most(SHAPES[0], tiers[3] / tiers[1], 1.5, "×", "1 where cost is proportional to tiers"),
+        at_most(SHAPES[1], cells[3] / cells[2], 1.5, "×", "1 where cost is proportional to cells"),
+        at_most(SHAPES[2], scales[0] / scales[2], 1 + math.log2(100) / 2, "×", "1 where flat; 100 where linear in 1/ε"),
+        at_most(SHAPES[3], single[3] / single[0], 1 + math.log2(10**6) / 10, "×", "1 where flat; 10⁶ where linear"),
+    ]
 
 
-def _one(runs: int, name: str, epsilons: Sequence[Fraction], cells: int) -> Row:
+def _chain_of(epsilons: Sequence[Fraction], cells: int) -> tuple[Callable[[], None], int]:
     samplers, truth = edges(epsilons), np.zeros(cells, np.int64)
     results = [np.empty_like(truth) for _ in epsilons]
-    (spent,) = interleaved(runs, (lambda: run_chain(samplers, truth, results), cells * len(epsilons)))
-    return beside(name, spent, "ns", f"{len(epsilons)} tiers, {cells} cells")
+    return lambda: run_chain(samplers, truth, results), cells * len(epsilons)

@@ -22,7 +22,7 @@ from benchmarks.row import Row, at_least, at_most, beside
 from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.sampling.cells import cell_sampler
-from tiers.sampling.choose import CELLS, DIGITS, GRID, sampler_for, sampler_named, vector_sampler
+from tiers.sampling.choose import CELLS, GRID, sampler_for, sampler_named, vector_sampler
 from tiers.sampling.digits import digit_sampler
 from tiers.sampling.grid import grid_sampler
 from tiers.sampling.survival import _skellam_survivals, skellam_law, tsg_law, zero_inflated_law
@@ -138,16 +138,16 @@ def _single_draws(dp: Any, runs: int) -> list[Row]:
     found = []
     for epsilon in EPSILONS:
         law = TwoSidedGeometric(Fraction(epsilon))
-        digits, sixteen = sampler_named(DIGITS, law), sampler_named(sampler_for(law, 16), law)
+        digits, sixteen = digit_sampler(law), sampler_named(sampler_for(law, 16), law)
         opendp = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=1 / float(epsilon))
-        pydp, long_stream = LaplaceMechanism(float(epsilon), 1.0), digit_sampler(law)
-        keys = [os.urandom(32) for _ in range(64)]
+        pydp, keys = LaplaceMechanism(float(epsilon), 1.0), [os.urandom(32) for _ in range(64)]
         words = KeyedWords(keys[0])
+        next(words.tail(0))  # its cipher stands ready
         one, vector, ours_again, loop, scalar = interleaved(
             runs,
-            (lambda: [digits.draw(KeyedWords(key), 1) for key in keys], 64),
+            (lambda: [digits.draw_alone(key) for key in keys], 64),
             (lambda: [sixteen.draw(KeyedWords(key), 16) for key in keys], 64),
-            (lambda: [long_stream.draw_one(words, element) for element in range(64)], 64),
+            (lambda: [digits.draw_one(words, element) for element in range(64)], 64),
             (lambda: [pydp.add_noise(5) for _ in range(640)], 640),
             (lambda: [opendp(5) for _ in range(64)], 64),
         )
