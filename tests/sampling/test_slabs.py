@@ -10,6 +10,7 @@ import pytest
 from tests.sampling.tree import Script, law_of
 from tiers.errors import InvalidParameterError
 from tiers.real import to_float
+from tiers.sampling import skellam
 from tiers.sampling.skellam import SkellamSlabs, skellam_slabs
 from tiers.sampling.slabs import Fields, PoissonSlabs, _pmf, log_pmf, poisson_slabs
 from tiers.sampling.words import KeyedWords
@@ -105,10 +106,30 @@ def test_a_vector_of_skellam_draws_is_the_definition_element_by_element() -> Non
     sampler, key = skellam_slabs(Fraction(10**6)), bytes(range(32))
     vector = sampler.draw(KeyedWords(key), 90_000)
     words = KeyedWords(key)
-    for element in [*range(3000), 44_999, 45_000, 45_001, 89_999]:
+    for element in [*range(3000), 16_383, 16_384, 16_385, 89_999]:
         assert sampler.draw_by_words(words, element) == vector[element]
-    for length in (0, 1, 5, 87_359, 87_360, 87_361):
+    for length in (0, 1, 5, 16_384, 16_385, 32_769):
         assert sampler.draw(KeyedWords(key), length) == vector[:length]
+
+
+@pytest.mark.parametrize("pending", [1, 400, 10**9])
+def test_high_proposals_are_mended_whenever_and_wherever_they_are_judged(
+    pending: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every element with a high proposal is the definition's draw, in place too, however many are judged together."""
+    monkeypatch.setattr(skellam, "_PENDING", pending)
+    sampler, key, length = skellam_slabs(RATE), bytes(range(32)), 150_000
+    counts = np.arange(length, dtype=np.int64) - 7
+    whole = sampler.add_to(KeyedWords(key), counts, np.empty_like(counts)) - counts
+    assert (sampler.perturb(KeyedWords(key), counts.copy(), counts) - np.arange(length) + 7 == whole).all()
+    groups = np.frombuffer(KeyedWords(key).stream_zero(3 * length), "<u8").reshape(-1, 3)
+    high = {place for column in (0, 1) for place in sampler.poisson.propose(groups[:, column].copy())[1].tolist()}
+    lost = [set(sampler.poisson.trials(groups[:, column].copy())[1].tolist()) for column in (0, 1)]
+    assert len(high) > 300
+    assert lost[0] & lost[1], "some elements lose both"
+    words = KeyedWords(key)
+    for place in sorted(high):
+        assert sampler.draw_by_words(words, place) == whole[place]
 
 
 def test_rejected_and_tied_trials_go_on_in_the_tail() -> None:

@@ -12,9 +12,11 @@ __all__ = [
     "COUNT_LIMIT",
     "Integers",
     "Raw",
+    "Scratch",
     "Workspace",
     "check_arrays",
     "check_counts",
+    "scratch",
     "trust",
     "workspace",
 ]
@@ -44,6 +46,28 @@ def workspace(size: int, group_bytes: int) -> Workspace:
     if kept is None or len(kept.index) < size or len(kept.raw) < size * group_bytes + 64:
         rows = max(size, len(kept.index) if kept else 0)
         kept = _KEPT.space = Workspace(rows, max(group_bytes, len(kept.raw) // rows if kept else 0))
+    return kept
+
+
+_ROOM = threading.local()
+
+
+class Scratch:
+    """Room for the trials of one thread: fresh memory costs more than the trials in it."""
+
+    __slots__ = ("cell", "level", "offset", "packed", "sure", "words")
+
+    def __init__(self, size: int) -> None:
+        self.words = np.empty(size, np.uint64)
+        self.cell = np.empty(size, np.int64)
+        self.offset, self.level, self.packed, self.sure = (np.empty(size, np.int32) for _ in range(4))
+
+
+def scratch(size: int) -> Scratch:
+    """Return this thread's room, at least so long."""
+    kept: Scratch | None = getattr(_ROOM, "rows", None)
+    if kept is None or len(kept.cell) < size:
+        kept = _ROOM.rows = Scratch(size)
     return kept
 
 

@@ -1,7 +1,7 @@
 """Skellam(λ) for large λ: the difference of two Poisson draws by slabs, element by element of a vector.
 
 An element owns three 64-bit words: a trial for either Poisson draw, and a spare one for whichever was rejected. What
-is still open then (1 in 3,000, and heights that only balls can decide) is drawn again from the element's own words by
+is still open then (1 in 10,000, and heights that only balls can decide) is drawn again from the element's own words by
 the definition, which goes on in its tail.
 """
 
@@ -12,15 +12,16 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tiers.sampling.arrays import Integers, check_arrays, check_counts, trust, workspace
-from tiers.sampling.slabs import PoissonSlabs, poisson_slabs, scratch
+from tiers.sampling.arrays import Integers, check_arrays, check_counts, scratch, trust, workspace
+from tiers.sampling.slabs import PoissonSlabs, poisson_slabs
 from tiers.sampling.words import CellWords, Words
 
 __all__ = ["SkellamSlabs", "skellam_slabs"]
 
 _GROUP = 3
 _GROUP_BYTES = 8 * _GROUP
-_CHUNK = 87_360  # so many groups fill the 2²¹ bytes that the words give at once
+_CHUNK = 1 << 14  # the room of one chunk stays in a core's own cache
+_PENDING = 1 << 15  # so many high proposals are judged together: judging takes many calls, whatever it judges
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,40 +63,65 @@ class SkellamSlabs:
         return first - second
 
     def _run(self, words: CellWords, counts: Integers, out: Integers, check: Callable[[Integers], None]) -> Integers:
+        """Put counts + proposals into `out` chunk by chunk; then mend the few elements with a high proposal."""
         check_arrays(counts, out)
-        length = len(counts)
-        step = _even(length)
-        buffer = workspace(step, _GROUP_BYTES).raw
-        for start in range(0, length, step):
-            stop = min(start + step, length)
+        length, pending, waiting = len(counts), list[_High](), 0
+        buffer = workspace(min(length, _CHUNK), _GROUP_BYTES).raw
+        for start in range(0, length, _CHUNK):
+            stop = min(start + _CHUNK, length)
             words.read_into(_GROUP_BYTES * start, _GROUP_BYTES * (stop - start), buffer)
             raw = np.frombuffer(buffer, "<u8", _GROUP * (stop - start)).reshape(-1, _GROUP)
             check(counts[start:stop])
-            np.add(counts[start:stop], self._chunk(raw, words, start), out=out[start:stop])
+            pending.append(self._chunk(raw, start, counts[start:stop], out[start:stop]))
+            waiting += len(pending[-1].element)
+            if waiting >= _PENDING or stop == length:
+                self._mend(_joined(pending), words, out)
+                pending, waiting = [], 0
         return out
 
-    def _chunk(self, raw: npt.NDArray[np.uint64], words: CellWords, start: int) -> Integers:
+    def _chunk(self, raw: npt.NDArray[np.uint64], start: int, counts: Integers, out: Integers) -> "_High":
         length = len(raw)
         both = scratch(2 * length).words[: 2 * length]
         both[:length], both[length:] = raw[:, 0], raw[:, 1]
-        trial, lost, unsure = self.poisson.trials(both)
-        drawn = (trial[:length] - trial[length:]).astype(np.int64)
-        owner = np.where(lost < length, lost, lost - length)
-        missed = np.where(lost < length, -trial[lost], trial[lost])
-        spare, refused, unsure_spare = self.poisson.trials(raw[owner, 2])
-        drawn[owner] += missed + np.where(lost < length, spare, -spare)
-        split = int(np.searchsorted(lost, length))
-        again = set(owner[:split].tolist()) & set(owner[split:].tolist())
-        again |= set(np.concatenate([unsure % length, owner[refused], owner[unsure_spare]]).tolist())
-        for place in again:
-            drawn[place] = self._by_definition(raw[place].tolist(), words, start + place)
-        return drawn
+        offset, high = self.poisson.propose(both)
+        noise = np.subtract(offset[:length], offset[length:])
+        np.add(counts, noise, out=out)
+        owner = np.where(high < length, high, high - length)
+        return _High(owner + start, high < length, offset[high], both[high], raw[owner], noise[owner])
+
+    def _mend(self, high: "_High", words: CellWords, out: Integers) -> None:
+        """Replace the rejected proposals by spare ones; where that does not settle an element, draw it again."""
+        rejected, unsure = self.poisson.judge(high.offset, high.word)
+        lost = rejected.nonzero()[0]
+        element, first = high.element[lost], high.first[lost]
+        spare, refused, unsure_spare = self.poisson.trials(high.group[lost, 2])
+        step = np.where(first, spare, -spare) - np.where(first, high.offset[lost], -high.offset[lost])
+        twice = np.intersect1d(element[first], element[~first])
+        again = np.concatenate([high.element[unsure], element[refused], element[unsure_spare], twice])
+        settled = ~np.isin(element, again)
+        out[element[settled]] += step[settled]
+        places = {place: at for at, place in enumerate(high.element.tolist())}
+        for place in set(again.tolist()):
+            at = places[place]
+            drawn = self._by_definition(high.group[at].tolist(), words, place)
+            out[place] += drawn - int(high.noise[at])
 
 
-def _even(length: int) -> int:
-    """Return the size of equal chunks, whole blocks of words each: the trials' many calls cost a short one as much."""
-    each = -(-length // max(1, -(-length // _CHUNK)))
-    return max(8, -(-each // 8) * 8)
+@dataclass(frozen=True, slots=True)
+class _High:
+    """Proposals that must be judged: their elements, whether each is the first of its two, and what made them."""
+
+    element: npt.NDArray[np.intp]
+    first: npt.NDArray[np.bool_]
+    offset: npt.NDArray[np.int32]
+    word: npt.NDArray[np.uint64]
+    group: npt.NDArray[np.uint64]
+    noise: npt.NDArray[np.int32]
+
+
+def _joined(parts: Sequence[_High]) -> _High:
+    rows = ([getattr(part, name) for part in parts] for name in _High.__slots__)
+    return _High(*(np.concatenate(row) for row in rows))
 
 
 def skellam_slabs(rate: Fraction) -> SkellamSlabs:

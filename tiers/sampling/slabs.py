@@ -8,7 +8,6 @@ stands for a whole tail, under a geometric envelope.
 """
 
 import math
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,12 +20,12 @@ from flint import arb
 
 from tiers.errors import InvalidParameterError
 from tiers.real import Real, exact
+from tiers.sampling.arrays import Integers, scratch
 from tiers.sampling.inversion import LazyUniform, locate
 
-__all__ = ["Fields", "PoissonSlabs", "log_pmf", "poisson_slabs", "scratch"]
+__all__ = ["Fields", "PoissonSlabs", "log_pmf", "poisson_slabs"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
-Integers: TypeAlias = npt.NDArray[np.int64]
 Offsets: TypeAlias = npt.NDArray[np.int32]
 _Number = TypeVar("_Number", float, npt.NDArray[np.float64])
 _SLACK = 2.0**-30
@@ -83,6 +82,15 @@ class PoissonSlabs:
 
         The proposals lie in this thread's scratch room: they hold until its next call.
         """
+        offset, high = self.propose(words)
+        rejected, unsure = self.judge(offset[high], words[high])
+        return offset, high[rejected], high[unsure]
+
+    def propose(self, words: Words) -> tuple[Offsets, npt.NDArray[np.intp]]:
+        """Return each word's proposal less `low`, in scratch room, and the places that `judge` must see: the high ones.
+
+        All others lie below the least mass of their slab, and are accepted.
+        """
         cut, size = self.fields, len(words)
         room = scratch(size)
         cell, offset, level, packed = room.cell[:size], room.offset[:size], room.level[:size], room.packed[:size]
@@ -91,23 +99,27 @@ class PoissonSlabs:
         np.right_shift(words, np.uint64(cut.cell), out=offset, casting="unsafe")
         offset &= (1 << self.shift) - 1
         np.right_shift(words, np.uint64(cut.cell + cut.place + self.coarse), out=level, casting="unsafe")
-        level -= packed >> 16  # negative where the height lies below the least mass of the slab
+        sure = room.sure[:size]
+        np.right_shift(packed, 16, out=sure)
+        high = (level >= sure).nonzero()[0]
         packed &= 0xFFFF
-        high = (level >= 0).nonzero()[0]
-        slab = packed[high]
         packed <<= self.shift
         offset += packed
-        value, rest = _all_but_log(self.mean, offset[high].astype(np.float64) + (self.low - self.mean.whole))
+        return offset, high
+
+    def judge(self, offset: Offsets, words: Words) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which of these proposals their words reject, and which floats cannot decide (all tails among them)."""
+        cut, slab = self.fields, offset >> self.shift
+        value, rest = _all_but_log(self.mean, offset.astype(np.float64) + (self.low - self.mean.whole))
         ceiling = np.exp(rest - 0.5 * np.log(value)) * self.scale.take(slab)
-        height = (words[high] >> np.uint64(cut.cell + cut.place)).astype(np.float64)
+        height = (words >> np.uint64(cut.cell + cut.place)).astype(np.float64)
         rejected = height >= ceiling * (1 + _SLACK)
         unsure = height + 1 > ceiling * (1 - _SLACK)
         unsure &= ~rejected
         tails = slab >= self.count
         rejected &= ~tails
         unsure |= tails
-        proposals: Offsets = offset
-        return proposals, high[rejected], high[unsure]
+        return rejected, unsure
 
     def decide(self, word: int, tail: Iterator[int], width: int) -> int | None:
         """Return the outcome of one trial, None if it is rejected; balls where floats cannot tell."""
@@ -161,28 +173,6 @@ class PoissonSlabs:
             return _pmf(self.rate, value) / (exact(stair) * thin)
 
         return share
-
-
-_ROOM = threading.local()
-
-
-class _Scratch:
-    """Room for the trials of one thread: fresh memory costs more than the trials in it."""
-
-    __slots__ = ("cell", "level", "offset", "packed", "words")
-
-    def __init__(self, size: int) -> None:
-        self.words = np.empty(size, np.uint64)
-        self.cell = np.empty(size, np.int64)
-        self.offset, self.level, self.packed = (np.empty(size, np.int32) for _ in range(3))
-
-
-def scratch(size: int) -> _Scratch:
-    """Return this thread's room, at least so long."""
-    kept: _Scratch | None = getattr(_ROOM, "rows", None)
-    if kept is None or len(kept.cell) < size:
-        kept = _ROOM.rows = _Scratch(size)
-    return kept
 
 
 def log_pmf(rate: Fraction, from_rate: Integers) -> npt.NDArray[np.float64]:
