@@ -24,6 +24,7 @@ __all__ = [
 Integers: TypeAlias = npt.NDArray[np.int64]
 Raw: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 COUNT_LIMIT = 2**62
+_INT64 = np.dtype(np.int64)
 
 
 class Workspace:
@@ -74,7 +75,7 @@ def scratch(size: int) -> Scratch:
 def check_arrays(counts: Integers, out: Integers) -> None:
     """Refuse arrays that are not int64 vectors of one length."""
     for array in (counts, out):
-        if array.dtype != np.int64 or array.ndim != 1 or len(array) != len(counts):
+        if array.dtype != _INT64 or array.ndim != 1 or len(array) != len(counts):
             raise InvalidParameterError("counts", "int64 vectors of one length", (array.dtype, array.shape))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -187,7 +188,7 @@ class CellSampler:
         return locate(lambda k: lazy.below(self.left(k)), self.first + place)
 
 
-_DTYPES = {1: "<u2", 2: "<u4"}
+_DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("<u2"), 2: np.dtype("<u4")}
 _UNPACK = {
     words: [struct.Struct(f"<{length}{code}").unpack_from for length in range(_SHORT + 1)]
     for words, code in ((1, "H"), (2, "I"))
@@ -269,7 +270,7 @@ def _left(cdf: Callable[[int], Real], first: int, below: list[int], cells: int) 
 
 def _undecided(drawn: npt.NDArray[np.int16]) -> npt.NDArray[np.intp] | None:
     """Return where the cells did not tell; None where they told everywhere."""
-    if len(drawn) <= _AT_ONCE and drawn[drawn.argmin()] != UNDECIDED:  # the least there is
+    if len(drawn) <= _AT_ONCE and drawn.item(drawn.argmin()) != UNDECIDED:  # the least there is
         return None
     places: npt.NDArray[np.intp] = (drawn == UNDECIDED).nonzero()[0]
     return places if len(places) else None
