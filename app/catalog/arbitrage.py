@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, select
 
+from app.errors import ConflictError
 from app.queries.canonical import CanonicalQuery, CountUnits, SumSteps
 from app.queries.conditions import Atom, Condition, Junction, condition_document
 from app.store.schema import book_prices, chains, planned_tiers, products
@@ -22,7 +23,7 @@ from pricing.limit import UNLIMITED, Limit
 from tiers.canonical import canonical_bytes
 from tiers.identity import TierLaw
 
-__all__ = ["Offer", "check_catalogue", "live_offers", "offer_of", "verdict_on"]
+__all__ = ["Offer", "check_catalogue", "check_offer", "live_offers", "offer_of", "verdict_on"]
 
 _CELLS = 256
 
@@ -87,6 +88,30 @@ def _offers(connection: Connection, which: Any) -> list[Offer]:
             listed.add((row.id, law))
             found[row.id] = replace(offer, tiers=(*offer.tiers, priced))
     return list(found.values())
+
+
+def check_offer(connection: Connection, offer: Offer, limit: Limit) -> str:
+    """Check the catalogue with this offer in it; return the verdict on it, and refuse certain arbitrage by name.
+
+    Only arbitrage that this offer is a part of is refused: what others have on sale is theirs to mend.
+    """
+    offers = [*(other for other in live_offers(connection) if other.chain != offer.chain), offer]
+    findings, chain_of = check_catalogue(offers, level=2, limit=limit, only=offer.chain)
+    for finding in findings:
+        concerned = {chain_of.get(name) for name in (finding.name, *finding.bundle)}
+        if finding.verdict is Verdict.ARBITRAGE and offer.chain in concerned:
+            raise ConflictError(
+                f"prices: expected none that a bundle undercuts, got {finding.name} at {finding.price} minor units, "
+                f"which {' + '.join(finding.bundle)} gives for {finding.cost}",
+                reason="arbitrage",
+                good=finding.name,
+                price_minor=finding.price,
+                bundle=list(finding.bundle),
+                cost_minor=finding.cost,
+            )
+    if offer.query.ranges:
+        return Verdict.UNCERTIFIED.value  # ranges of a line are not compared with each other yet
+    return verdict_on(offer.chain, offers, findings, chain_of)
 
 
 def verdict_on(chain: str, offers: Sequence[Offer], findings: Sequence[Finding], names: Mapping[str, str]) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller, Role
-from app.catalog.products import INTERNAL, LIVE, book_of_chain
+from app.catalog.books import book_of_chain
+from app.catalog.products import INTERNAL, LIVE
 from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws

@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 from app.auth.accounts import Caller, Role
 from app.catalog.datasets import DatasetRow, Limits, NewDataset, dataset_of, prepare_snapshot
 from app.catalog.datasets import register as store_dataset
+from app.catalog.lifecycle import withdraw as withdraw_product
 from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product
 from app.catalog.products import publish as store_product
-from app.catalog.products import withdraw as withdraw_product
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from app.asks import EarningsQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import check_catalogue, live_offers
-from app.catalog.products import book_of_chain
+from app.catalog.books import book_of_chain
 from app.catalog.simulation import Demand, simulate
 from app.catalog.views import product_view
 from app.clock import time_text

@@ -12,16 +12,10 @@ from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import offer_of
+from app.catalog.books import book_of_chain, reprice
 from app.catalog.datasets import add_snapshot, prepare_snapshot
-from app.catalog.products import (
-    RETIRED,
-    book_of_chain,
-    move,
-    plan_product,
-    publish,
-    reprice,
-    stored_product,
-)
+from app.catalog.lifecycle import move, stored_product
+from app.catalog.products import RETIRED, plan_product, publish
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
