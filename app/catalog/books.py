@@ -2,16 +2,16 @@
 
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Offer, check_offer
+from app.catalog.arbitrage import Checked, check_offer
+from app.catalog.verdicts import Offer
 from app.errors import NotFoundError
 from app.keyring import Keyring
 from app.ledger.money import balance
 from app.log.journal import append
 from app.log.leaves import BookLeaf
-from app.store.schema import book_prices, chains, datasets, planned_tiers, products
+from app.store.schema import book_prices, chains, datasets, planned_tiers
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import CurrencyMismatchError
-from pricing.limit import Limit
 
 __all__ = ["book_of_chain", "insert_book", "reprice", "require_currency"]
 
@@ -33,7 +33,7 @@ def book_of_chain(connection: Connection, chain: str) -> PriceBook:
 
 
 def reprice(
-    connection: Connection, keyring: Keyring, offer: Offer, book: PriceBook, at: str, limit: Limit
+    connection: Connection, keyring: Keyring, offer: Offer, book: PriceBook, at: str, checked: Checked
 ) -> PriceBook:
     """Store and log a new version of a chain's book; what was quoted at the old one is stale from now on.
 
@@ -42,8 +42,7 @@ def reprice(
     owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
     owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
     require_currency(connection, owner_id, book.currency)
-    verdict = check_offer(connection, offer, limit)
-    connection.execute(products.update().where(products.c.chain_id == book.chain_id).values(arbitrage=verdict))
+    check_offer(connection, offer, checked)
     insert_book(connection, book)
     connection.execute(
         chains.update().where(chains.c.id == book.chain_id).values(book_version=book.version, currency=book.currency)

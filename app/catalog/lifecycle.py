@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import check_offer, offer_of
+from app.catalog.arbitrage import Checked, check_offer, offer_of
 from app.catalog.books import book_of_chain
 from app.catalog.products import DRAFT, LIVE, RETIRED, WITHDRAWN, NewProduct
 from app.errors import ConflictError, NotFoundError
@@ -13,7 +13,6 @@ from app.keyring import Keyring
 from app.log.journal import append
 from app.log.leaves import WithdrawalLeaf
 from app.store.schema import offers, planned_tiers, products
-from pricing.limit import UNLIMITED, Limit
 
 __all__ = ["move", "stored_product", "withdraw"]
 
@@ -31,8 +30,8 @@ def withdraw(connection: Connection, keyring: Keyring, product: str, reason: str
     append(connection, keyring, at, [lambda index: WithdrawalLeaf(index=index, at=at, product=product, reason=reason)])
 
 
-def move(connection: Connection, product: str, state: str, limit: Limit = UNLIMITED) -> None:
-    """Move a product between draft, live and retired; a withdrawn one stays withdrawn; going live is checked again.
+def move(connection: Connection, product: str, state: str, checked: Checked | None = None) -> None:
+    """Move a product between draft, live and retired; a withdrawn one stays withdrawn; going live needs a verdict.
 
     A retired product's answers stay with those who bought them; back on sale, it sells the same answers.
 
@@ -43,8 +42,10 @@ def move(connection: Connection, product: str, state: str, limit: Limit = UNLIMI
         raise NotFoundError("product: expected an existing id, got another")
     if (current, state) not in _MOVES:
         raise ConflictError(f"product: expected a move that exists, got {current} to {state}")
-    verdict = {"arbitrage": check_offer(connection, offer_of(connection, product), limit)} if state == LIVE else {}
-    connection.execute(products.update().where(products.c.id == product).values(state=state, **verdict))
+    if state == LIVE:
+        assert checked is not None
+        check_offer(connection, offer_of(connection, product), checked)
+    connection.execute(products.update().where(products.c.id == product).values(state=state))
 
 
 def stored_product(connection: Connection, product: str) -> NewProduct:

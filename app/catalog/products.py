@@ -7,9 +7,10 @@ from itertools import pairwise
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Offer, check_offer
+from app.catalog.arbitrage import Checked, check_offer
 from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
 from app.catalog.datasets import DatasetRow
+from app.catalog.verdicts import Offer
 from app.clock import new_id
 from app.errors import ConflictError, InvalidQueryError, InvalidRequestError
 from app.keyring import Keyring
@@ -22,7 +23,6 @@ from app.queries.sensitivity import Derivation, derive
 from app.store.schema import chains, offers, planned_tiers, products
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import ArbitrageError
-from pricing.limit import Limit
 from pricing.money import check_currency
 from tiers.budget import Ladder, decimal_text
 from tiers.canonical import canonical_bytes
@@ -122,12 +122,16 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
 
 
 def publish(
-    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str, limit: Limit
+    connection: Connection,
+    keyring: Keyring,
+    dataset: DatasetRow,
+    planned: PlannedProduct,
+    at: str,
+    checked: Checked | None,
 ) -> str:
     """Store and log a product; a second one on a published question shares that question's chain, tiers and prices.
 
-    Args:       limit: how long the arbitrage check against the live catalogue may take; what it does not settle in
-                time is "uncertified", never "safe".
+    Args:       checked: the verdict on `planned_offer`; None for a question of analysts, which is not on sale.
     Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same
                 ones; or some product of the catalogue, this one included, could be had for less by combining others.
     """
@@ -136,10 +140,12 @@ def publish(
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
     else:
-        _join_chain(connection, keyring, dataset, planned, at, limit)
+        _join_chain(connection, keyring, dataset, planned, at, checked)
     ranks = _ranks(connection, planned.chain)
-    internal = planned.new.state == INTERNAL
-    verdict = "internal" if internal else check_offer(connection, planned_offer(dataset, planned), limit)
+    verdict = "internal"
+    if planned.new.state != INTERNAL:
+        assert checked is not None
+        verdict = check_offer(connection, planned_offer(dataset, planned), checked)
     product = new_id("prod")
     new = planned.new
     book = book_of_chain(connection, planned.chain)
@@ -193,14 +199,20 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
 
 
 def _join_chain(
-    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str, limit: Limit
+    connection: Connection,
+    keyring: Keyring,
+    dataset: DatasetRow,
+    planned: PlannedProduct,
+    at: str,
+    checked: Checked | None,
 ) -> None:
     """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
     states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
     if planned.new.state != INTERNAL and set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
         fresh = replace(planned.book, version=book.version + 1)
-        reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, limit)
+        assert checked is not None
+        reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, checked)
         book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
     late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]

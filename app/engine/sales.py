@@ -27,6 +27,7 @@ from app.keyring import Keyring
 from app.ledger.budget import charge, charge_of, check_pace, reserve_of
 from app.ledger.earnings import accrue
 from app.ledger.money import balance, market_account, net_paid, post
+from app.ledger.refunds import issue_invoice
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
@@ -195,6 +196,7 @@ class Desk:
                 created_at=at,
             )
         )
+        issue_invoice(connection, order_id)
         self._entitle(connection, caller, chain, tier, order_id)
         assert tier.sealed is not None
         assert tier.commitment is not None
