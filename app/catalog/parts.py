@@ -9,14 +9,15 @@ over the values in S of one column:
   so N({a, b}) is not N({a}) + N({b}): for a, b = 1, 1 a count of units is 1, not 2. Each N(S) is a cell of its own;
 - a histogram of at most k rows a unit, no group cut: its bins share the k rows, so a bin is not N({x}) with the same k,
   but all bins together are N(all keys) = Σ min(k, rows);
-- a histogram that cuts a unit's groups hashes units and keys: its bins are cells of its own.
+- a histogram that cuts a unit's groups hashes units and keys: its bins are cells of its own. Only where one group of a
+  unit is kept and units are counted does every unit stand in just one bin, so that all bins together are N(all keys).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from app.queries.canonical import CanonicalQuery, CountRows, SumSteps
+from app.queries.canonical import CanonicalQuery, CountRows, CountUnits, SumSteps
 from app.queries.conditions import Atom, Condition, Junction, condition_document
 from app.queries.measures import measure_document
 from tiers.canonical import canonical_bytes
@@ -50,8 +51,13 @@ def parts_of(query: CanonicalQuery) -> Iterator[Part]:
 
 
 def measure_of(query: CanonicalQuery) -> str:
-    """Return what is counted or summed and how it is bounded: all of a question but its conditions and groups."""
-    return canonical_bytes(_measured(query)).decode()
+    """Return what is counted or summed and how it is bounded: all of a question but its conditions and groups.
+
+    Keys are part of it where groups are cut by hashing them, unless all bins add up to a question without that cut.
+    """
+    cut = query.cuts_groups and not _one_bin_a_unit(query)
+    groups = {"keys": list(query.keys), "groups": query.groups} if cut else {}
+    return canonical_bytes(_measured(query) | {"cut": groups}).decode()
 
 
 def summed_column(query: CanonicalQuery) -> str | None:
@@ -93,21 +99,24 @@ def _bins(query: CanonicalQuery) -> Iterator[Row]:
             yield _whole(query, frozenset([key]))
         return
     ordering = ",".join(column.id for column in query.ordering)
-    cells = [f"{ordering}\x01{number}\x01{len(keys)}\x01" + "\x00".join(keys) for number in range(len(keys))]
-    adds_up = isinstance(query.measure, CountRows) and not query.cuts_groups
+    kept = query.groups if query.cuts_groups else 0
+    cells = [f"{ordering}\x01{number}\x01{kept}\x01" + "\x00".join(keys) for number in range(len(keys))]
+    adds_up = _one_bin_a_unit(query) if query.cuts_groups else isinstance(query.measure, CountRows)
     if adds_up:  # the first bin is the total less the others
         yield {**_whole(query, frozenset(keys)), **dict.fromkeys(cells[1:], -1.0)}
     for cell in cells[1:] if adds_up else cells:
         yield {cell: 1.0}
 
 
+def _one_bin_a_unit(query: CanonicalQuery) -> bool:
+    return query.groups == 1 and isinstance(query.measure, CountUnits)
+
+
 def _measured(query: CanonicalQuery) -> dict[str, Any]:
-    cut = {"keys": list(query.keys), "groups": query.groups} if query.cuts_groups else {}
     return {
         "measure": measure_document(query.measure),
         "unit": "" if query.unit is None else query.unit.id,
         "rows": query.rows,
-        "cut": cut,
     }
 
 
