@@ -83,6 +83,8 @@ HANDLERS = [
     commerce.invoice,
     prices.simulate_prices,
     prices.verdict,
+    prices.caps,
+    prices.subscription,
     prices.audit_prices,
     commerce.job,
     log.public_keys,

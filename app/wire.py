@@ -28,6 +28,7 @@ __all__ = [
     "SimulationRequest",
     "SnapshotRequest",
     "StateRequest",
+    "SubscriptionRequest",
     "SuspensionRequest",
     "TierRequest",
     "TileRequest",
@@ -203,6 +204,13 @@ class SimulationRequest(_Request, frozen=True, kw_only=True):
 
     demand: Annotated[tuple[DemandRequest, ...], Meta(min_length=1, max_length=500)]
     product: Identity | None = None
+
+
+class SubscriptionRequest(_Request, frozen=True, kw_only=True):
+    """A subscription to every snapshot at one tier; `drift`: variance of the value's change, in its unit squared."""
+
+    epsilon: Decimal
+    drift: Decimal
 
 
 class CreditRequest(_Request, frozen=True, kw_only=True):

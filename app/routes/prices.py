@@ -13,16 +13,18 @@ from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import ruling_of
 from app.catalog.auditing import AUDIT, price_audit
 from app.catalog.books import book_of_chain
+from app.catalog.planning import subscription_floor, tier_caps, variances_of
 from app.catalog.simulation import Demand, simulate
 from app.catalog.views import product_view
 from app.clock import time_text
 from app.errors import InvalidRequestError, NotFoundError
 from app.market import Market
 from app.routes.catalog import owned_dataset
-from app.wire import SimulationRequest
+from app.wire import SimulationRequest, SubscriptionRequest
 from pricing.limit import limit_of
+from tiers.budget import decimal_text, parse_decimal, parse_epsilon
 
-__all__ = ["audit_prices", "simulate_prices", "verdict"]
+__all__ = ["audit_prices", "caps", "simulate_prices", "subscription", "verdict"]
 
 _OWNERS = {"roles": (Role.OWNER,), "refuses": (NotFoundError,)}
 _SIMULATION_SECONDS = 5.0
@@ -38,17 +40,19 @@ async def simulate_prices(
         raise InvalidRequestError(f"demand: expected at most {_BUYERS_LIMIT} buyers in all, got more")
     demand = Demand(tuple(kind.count for kind in data.demand), tuple(kind.values_minor for kind in data.demand))
     current: list[int] | None = None
+    variances: list[float] | None = None
     if data.product is not None:
         product = data.product
 
-        def read(connection: Connection) -> list[int]:
-            owned_dataset(connection, request.user, product_view(connection, product).dataset)
-            book = book_of_chain(connection, product_view(connection, product).chain)
-            return [tier.price for tier in book.tiers]
+        def read(connection: Connection) -> tuple[list[int], list[float]]:
+            view = product_view(connection, product)
+            owned_dataset(connection, request.user, view.dataset)
+            book = book_of_chain(connection, view.chain)
+            return [tier.price for tier in book.tiers], list(variances_of(connection, view.chain).values())
 
-        current = await market.database.read(read)
+        current, variances = await market.database.read(read)
     limit = limit_of(_SIMULATION_SECONDS, time.monotonic)
-    return dict(await asyncio.to_thread(simulate, demand, current, limit))
+    return dict(await asyncio.to_thread(simulate, demand, current, limit, variances))
 
 
 @get("/v1/products/{product:str}/verdict", opt=_OWNERS)
@@ -61,6 +65,36 @@ async def verdict(
         view = product_view(connection, product)
         owned_dataset(connection, request.user, view.dataset)
         return {"product": product, **ruling_of(connection, view.chain)}
+
+    return await market.database.read(read)
+
+
+@post("/v1/datasets/{dataset:str}/tier-caps", opt=_OWNERS, status_code=201)
+async def caps(
+    request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Return up to which tier each question should be sold, by the sales so far and the budget left."""
+
+    def read(connection: Connection) -> dict[str, Any]:
+        owned_dataset(connection, request.user, dataset)
+        return tier_caps(connection, dataset, limit_of(_SIMULATION_SECONDS, time.monotonic))
+
+    return await market.database.read(read)
+
+
+@post("/v1/products/{product:str}/subscription-floor", opt=_OWNERS, status_code=201)
+async def subscription(
+    request: Request[Caller, Any, Any],
+    product: FromPath[str],
+    data: JSONBody[SubscriptionRequest],
+    market: NamedDependency[Market],
+) -> dict[str, Any]:
+    """Return the one-off tier that a subscription to every snapshot emulates, and so the least it should cost."""
+    drift, epsilon = parse_decimal("drift", data.drift), decimal_text(parse_epsilon(data.epsilon))
+
+    def read(connection: Connection) -> dict[str, Any]:
+        owned_dataset(connection, request.user, product_view(connection, product).dataset)
+        return subscription_floor(connection, product, epsilon, drift)
 
     return await market.database.read(read)
 
