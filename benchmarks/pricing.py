@@ -157,10 +157,8 @@ def _worst_case() -> list[Row]:
         demand = [[2**step] * 2 ** (tiers - step) for step in range(tiers, 0, -1)]
         chain = menu_threshold(demand).revenue
         alone = menu_independent(demand, [float(step) for step in range(tiers, 0, -1)])
-        how, name = f"2^(K−k) at 2^k: {chain} against {alone.revenue:.0f}", f"value 2^k, {tiers} tiers"
-        found.append(
-            at_least(f"value 2^k, {tiers} tiers: chain / independent", chain / alone.revenue, 1 - 1e-6, "×", how)
-        )
+        how, name = f"2^(K−k) buyers at 2^k: {chain} against {alone.revenue:.0f}", f"value 2^k, {tiers} tiers"
+        found.append(at_least(f"{name}: chain / independent", chain / alone.revenue, 1 - 1e-6, "×", how))
     return found
 
 
