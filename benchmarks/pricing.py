@@ -304,7 +304,8 @@ def _draw_advantage(figure: Any, axes: Any) -> None:
         axes.bar(places, gains, 0.24, color=(_CHAIN, "#7fb0dd", _OTHER)[shade], label=f"against {noise}")
         for place, gain in zip(places, gains, strict=True):
             axes.text(place, gain, f"{gain:.0f}", ha="center", va="bottom", fontsize=7)
-    axes.set_xticks(range(len(CURVES)), list(CURVES))
+    axes.set_xticks(range(len(CURVES)), [curve.replace(" at", "\nat").replace("value ", "") for curve in CURVES])
+    axes.tick_params(axis="x", labelsize=8)
     axes.set(ylabel="% more revenue", title="What monotone-only pricing adds: nothing to a lot")
     axes.legend(frameon=False)
 
