@@ -157,16 +157,20 @@ def simulate_menu(demand: Path, current: str | None, seconds: float, as_json: bo
     import msgspec
 
     from app.catalog.simulation import Demand, simulate
+    from app.errors import InvalidRequestError
+    from app.strict import check_json
     from app.wire import DemandRequest
     from pricing.errors import PricingError
     from pricing.limit import limit_of
 
     try:
-        kinds = msgspec.json.decode(demand.read_bytes(), type=list[DemandRequest])
+        raw = demand.read_bytes()
+        check_json(demand.name, raw)
+        kinds = msgspec.json.decode(raw, type=list[DemandRequest])
         prices = None if current is None else _minor_units(current)
         data = Demand(tuple(kind.count for kind in kinds), tuple(kind.values_minor for kind in kinds))
         outcome = simulate(data, prices, limit_of(seconds, time.monotonic))
-    except (msgspec.MsgspecError, PricingError, ValueError) as error:
+    except (msgspec.MsgspecError, InvalidRequestError, OSError, PricingError, ValueError) as error:
         raise click.ClickException(str(error)[:300]) from None
     if as_json:
         click.echo(msgspec.json.encode(outcome).decode())

@@ -1,5 +1,6 @@
 """The ASGI application of one worker process."""
 
+import asyncio
 import gc
 import os
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from litestar.router import Router
 
 from app import __version__
 from app.auth.guard import authorise
+from app.catalog.auditing import nightly
 from app.clock import Clock, utc_now
 from app.embedded import die_with_parent
 from app.market import Market
@@ -29,6 +31,7 @@ from app.routes import (
     log,
     operators,
     owners,
+    prices,
     trade,
 )
 from app.routes.document import DocumentPlugin
@@ -78,8 +81,11 @@ HANDLERS = [
     commerce.pay,
     commerce.credit,
     commerce.invoice,
-    commerce.simulate_prices,
-    commerce.audit_prices,
+    prices.simulate_prices,
+    prices.verdict,
+    prices.caps,
+    prices.subscription,
+    prices.audit_prices,
     commerce.job,
     log.public_keys,
     log.head,
@@ -111,9 +117,12 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         app.state.market, app.state.telemetry = market, telemetry
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
+        audits = asyncio.create_task(nightly(market.database, market.jobs, clock))
         try:
             yield
         finally:
+            audits.cancel()
+            await asyncio.gather(audits, return_exceptions=True)
             await market.close()
             telemetry.flush()
 

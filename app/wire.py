@@ -28,6 +28,7 @@ __all__ = [
     "SimulationRequest",
     "SnapshotRequest",
     "StateRequest",
+    "SubscriptionRequest",
     "SuspensionRequest",
     "TierRequest",
     "TileRequest",
@@ -205,10 +206,21 @@ class SimulationRequest(_Request, frozen=True, kw_only=True):
     product: Identity | None = None
 
 
+class SubscriptionRequest(_Request, frozen=True, kw_only=True):
+    """A subscription to every snapshot at one tier; `drift`: variance of the value's change, in its unit squared."""
+
+    epsilon: Decimal
+    drift: Decimal
+
+
 class CreditRequest(_Request, frozen=True, kw_only=True):
-    """Money of one order to be given back, and why: only for a duplicate, a pricing error or a faulty product."""
+    """Money of one order to be given back, and why: only for a duplicate, a pricing error or a faulty product.
+
+    `line_no`: the invoice's line, from 1; without it, from the first line that has something left.
+    """
 
     amount_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    line_no: Annotated[int, Meta(ge=1, le=16)] | None = None
     reason: Literal["duplicate charge", "pricing error", "faulty product"]
 
 

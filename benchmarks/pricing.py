@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from benchmarks.row import Row, at_least, at_most, beside
 from pricing.arbitrage import Verdict, audit_catalogue, cheapest_bundle
 from pricing.book import PriceBook, TierPrice
 from pricing.catalogue import Catalogue, Product
+from pricing.envy import menu_envy_free
 from pricing.independent import menu_independent
-from pricing.menu import menu_threshold
+from pricing.menu import menu_revenue, menu_threshold
 from pricing.quote import Holding, quote
 from pricing.scarcity import ReserveCurve
 from tiers.budget import NANO
@@ -30,6 +32,9 @@ CURVES: dict[str, Callable[[float], float]] = {
     "value ~ ε²": lambda e: 250 * e**2,
     "value ~ ε³": lambda e: 125 * e**3,
     "value ~ ε⁴": lambda e: 62.5 * e**4,
+    "logistic at ε = 1": lambda e: 1000 / (1 + math.exp(-(e - 1) / 0.15)),
+    "logistic at ε = 1.5": lambda e: 1000 / (1 + math.exp(-(e - 1.5) / 0.15)),
+    "exp(−noise)": lambda e: 1000 * math.exp(-1 / math.sqrt(math.cosh(e) - 1)),
     "two segments": lambda e: (20, 24, 28, 32, 60, 600, 800, 1000)[round(4 * e) - 1],
 }
 PRECISIONS: dict[str, Callable[[float], float]] = {
@@ -37,6 +42,12 @@ PRECISIONS: dict[str, Callable[[float], float]] = {
     "TSG": lambda e: math.cosh(e) - 1,
     "composition": lambda e: e,
 }
+_LADDERS = (2, 4, 6, 8)
+_TYPES = (  # how many, the rank they are said to need, and what they would pay for each of three tiers
+    (60, 3, (1200, 1100, 900)),
+    (30, 2, (4000, 3200, 1000)),
+    (10, 1, (9000, 4500, 1000)),
+)
 SELLERS = ("chain", "cached draws", "fresh draws")
 _BUDGET = 20 * NANO
 _PRICES = {NANO // 4: 500, NANO // 2: 1200, NANO: 3000, 2 * NANO: 9000}
@@ -49,6 +60,11 @@ EXPECTED = (
     "menu of 20 tiers, 50,000 buyers each",
     *(f"arbitrage {stages}, 112 products at {form}" for form in _PRICE_FORMS for stages in ("stage 1", "stages 1-2")),
     *(f"{curve}: chain / independent {noise}" for curve in CURVES for noise in PRECISIONS),
+    *(f"value 2^k, {tiers} tiers: chain / independent" for tiers in _LADDERS),
+    "buyers who choose: threshold menu, as predicted",
+    "buyers who choose: threshold menu, as it sells",
+    "buyers who choose: best single tier",
+    "buyers who choose: envy-free menu / threshold menu",
     *(f"one budget: {seller}" for seller in SELLERS),
     "one budget: chain / cached draws",
     "one budget: chain / fresh draws",
@@ -56,8 +72,9 @@ EXPECTED = (
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """Return the measured rows; `quick` measures less, with the same names."""
-    return [*_speeds(quick), *_advantages(), *_one_budget(3 if quick else 30)]
+    """Return the measured rows; `quick` measures less, with the same names, and every row says so."""
+    found = [*_speeds(quick), *_advantages(), *_worst_case(), *_self_selection(), *_one_budget(3 if quick else 30)]
+    return [replace(row, how=f"quick run, not a measurement: {row.how}") for row in found] if quick else found
 
 
 def _best_seconds(work: Callable[[], object], repeats: int) -> float:
@@ -131,6 +148,43 @@ def _advantages() -> list[Row]:
             how = f"threshold buyers, 8 tiers: {chain} against {alone:.0f}"
             found.append(at_least(f"{curve}: chain / independent {noise}", chain / alone, 1 - 1e-6, "×", how))
     return found
+
+
+def _worst_case() -> list[Row]:
+    """Values that double from tier to tier while buyers halve: the gain grows without bound."""
+    found = []
+    for tiers in _LADDERS:
+        demand = [[2**step] * 2 ** (tiers - step) for step in range(tiers, 0, -1)]
+        chain = menu_threshold(demand).revenue
+        alone = menu_independent(demand, [float(step) for step in range(tiers, 0, -1)])
+        how, name = f"2^(K−k) buyers at 2^k: {chain} against {alone.revenue:.0f}", f"value 2^k, {tiers} tiers"
+        found.append(at_least(f"{name}: chain / independent", chain / alone.revenue, 1 - 1e-6, "×", how))
+    return found
+
+
+def _self_selection() -> list[Row]:
+    """What the threshold programme predicts, what its menu sells to buyers who compare, and what was to be had."""
+    counts = [count for count, _, _ in _TYPES]
+    values = [row for _, _, row in _TYPES]
+    needs: list[list[int]] = [[], [], []]
+    for count, need, row in _TYPES:
+        needs[need - 1] += [row[need - 1]] * count
+    threshold, envy_free = menu_threshold(needs), menu_envy_free(values, counts)
+    sold = menu_revenue(values, counts, threshold.prices)
+    single = max(
+        menu_revenue(values, counts, [price if rank == listed else None for rank in range(3)])
+        for listed in range(3)
+        for price in {row[listed] for row in values}
+    )
+    name, how = "buyers who choose", f"{sum(counts)} buyers of 3 kinds, 3 tiers"
+    return [
+        beside(f"{name}: threshold menu, as predicted", threshold.revenue, "minor units", how),
+        beside(f"{name}: threshold menu, as it sells", sold, "minor units", how),
+        beside(f"{name}: best single tier", single, "minor units", how),
+        at_least(
+            f"{name}: envy-free menu / threshold menu", envy_free.revenue / sold, 1, "×", f"{envy_free.revenue}: {how}"
+        ),
+    ]
 
 
 def one_budget(seller: str, seed: int, arrivals: int = 1500, queries: int = 60) -> list[int]:
@@ -250,7 +304,8 @@ def _draw_advantage(figure: Any, axes: Any) -> None:
         axes.bar(places, gains, 0.24, color=(_CHAIN, "#7fb0dd", _OTHER)[shade], label=f"against {noise}")
         for place, gain in zip(places, gains, strict=True):
             axes.text(place, gain, f"{gain:.0f}", ha="center", va="bottom", fontsize=7)
-    axes.set_xticks(range(len(CURVES)), list(CURVES))
+    axes.set_xticks(range(len(CURVES)), [curve.replace(" at", "\nat").replace("value ", "") for curve in CURVES])
+    axes.tick_params(axis="x", labelsize=8)
     axes.set(ylabel="% more revenue", title="What monotone-only pricing adds: nothing to a lot")
     axes.legend(frameon=False)
 

@@ -8,11 +8,11 @@ from pricing.book import PriceBook
 from pricing.errors import CurrencyMismatchError, InvalidProductError, UnknownTierError
 from pricing.money import check_currency, check_minor
 
-__all__ = ["CATALOGUE_LIMIT", "Bundle", "Catalogue", "Good", "Product", "products_of"]
+__all__ = ["CATALOGUE_LIMIT", "VARIANCES", "Bundle", "Catalogue", "Good", "Product", "products_of"]
 
 CATALOGUE_LIMIT = 2000
 _COEFFICIENTS = (1e-6, 1e6)
-_VARIANCES = (1e-12, 1e18)
+VARIANCES = (1e-12, 1e18)
 _SHAPE_LIMIT = 4096
 
 
@@ -42,7 +42,7 @@ class Product:
         _check_name("chain_id", self.chain_id)
         check_minor(f"price of {self.name!r}", self.price)
         check_currency(self.currency)
-        low, high = _VARIANCES
+        low, high = VARIANCES
         if not _is_number(self.variance) or not low <= self.variance <= high:
             raise InvalidProductError(f"variance of {self.name!r}", f"a number from {low} to {high}", self.variance)
         if not self.rows or not self.rows[0] or len(self.rows) * len(self.rows[0]) > _SHAPE_LIMIT:

@@ -12,7 +12,7 @@ from pricing.errors import InvalidInvoiceError, OvercreditError
 from pricing.money import MONEY_LIMIT, check_currency, check_minor
 from pricing.quote import Quote
 
-__all__ = ["Charge", "CreditNote", "Invoice", "Line", "Receipt", "credit", "lines_of", "verify_receipts"]
+__all__ = ["Charge", "CreditNote", "Invoice", "Line", "Receipt", "allot", "credit", "lines_of", "verify_receipts"]
 
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
@@ -160,6 +160,29 @@ def credit(
     if amount > left:
         raise OvercreditError(f"invoice {invoice.number}", max(0, left), amount)
     return note
+
+
+def allot(invoice: Invoice, amount: int, *, prior: Sequence[CreditNote]) -> tuple[tuple[int, int], ...]:
+    """Return how a credit falls on the invoice's lines: from the first that has something left, (line, amount) each.
+
+    Raises:     OvercreditError: more than is left of the invoice. InvalidPriceError: an amount below 1.
+    Example:
+                >>> lines = (Line(Charge.LIST, "tsg:1", 10), Line(Charge.RESERVE, "reserve", 11))
+                >>> allot(Invoice("INV-1", "buyer-7", "EUR", lines), 15, prior=[])
+                ((1, 10), (2, 5))
+    """
+    check_minor("credit", amount, low=1)
+    left = invoice.total - sum(note.amount for note in prior)
+    if amount > left:
+        raise OvercreditError(f"invoice {invoice.number}", max(0, left), amount)
+    shares = []
+    for number, line in enumerate(invoice.lines, start=1):
+        open_here = line.amount - sum(note.amount for note in prior if note.line_no == number)
+        share = min(amount, open_here)
+        if share > 0:
+            shares.append((number, share))
+            amount -= share
+    return tuple(shares)
 
 
 @dataclass(frozen=True, slots=True)

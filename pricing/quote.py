@@ -1,7 +1,7 @@
 """Quotes: what one buyer pays for one tier now, given what they hold, and never more than once for the same thing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 
 from pricing.book import PriceBook, TierPrice
@@ -107,27 +107,28 @@ def quote(book: PriceBook, law: str, holding: Holding = NOTHING_HELD, *, reserve
     )
 
 
-def confirm(offered: Quote, book: PriceBook, holding: Holding, *, reserve: int = 0, now: int, expires_at: int) -> Quote:
-    """Return `offered` if an order may still cite it: in time, and exactly what would be quoted now.
+def confirm(offered: Quote, current: Quote, *, now: int, expires_at: int) -> Quote:
+    """Return `current` if an order may still cite `offered`: in time, and every line of it is what it was.
 
-    Args:       offered: the stored quote. book, holding, reserve: as of now. now, expires_at: seconds, one clock.
-    Raises:     ExpiredQuoteError: `now` is not before `expires_at`. ChangedQuoteError: any field differs.
-                UnknownTierError: the tier is of another chain, or no longer listed.
+    A reserve that moved below the list price moves no line, and a rank is derived: neither makes a quote stale.
+
+    Args:       offered: the stored quote. current: what would be quoted now. now, expires_at: seconds, one clock.
+    Raises:     ExpiredQuoteError: `now` is not before `expires_at`. UnknownTierError: the tier is of another chain.
+                ChangedQuoteError: law, currency, book version, list price, credit or amount differ.
     Example:
                 >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000),))
-                >>> confirm(quote(book, "tsg:1"), book, Holding(), now=10, expires_at=900).amount
+                >>> confirm(quote(book, "tsg:1"), quote(book, "tsg:1", reserve=7), now=10, expires_at=900).amount
                 3000
     """
     if not now < expires_at:
         raise ExpiredQuoteError(expires_at, now)
-    if offered.chain_id != book.chain_id:
-        raise UnknownTierError(book.chain_id, offered.law)
-    current = quote(book, offered.law, holding, reserve=reserve)
-    for field in fields(Quote):
-        then, today = getattr(offered, field.name), getattr(current, field.name)
+    if offered.chain_id != current.chain_id:
+        raise UnknownTierError(current.chain_id, offered.law)
+    for name in ("law", "currency", "book_version", "list_price", "credit", "amount"):
+        then, today = getattr(offered, name), getattr(current, name)
         if then != today:
-            raise ChangedQuoteError(field.name, then, today)
-    return offered
+            raise ChangedQuoteError(name, then, today)
+    return current
 
 
 def cheapest_within(book: PriceBook, half_widths: Mapping[str, int | Fraction], asked: int | Fraction) -> TierPrice:

@@ -7,23 +7,22 @@ from itertools import pairwise
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Offer, check_catalogue, live_offers, offer_of, verdict_on
+from app.catalog.arbitrage import Checked, check_offer
+from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
 from app.catalog.datasets import DatasetRow
+from app.catalog.verdicts import Offer
 from app.clock import new_id
-from app.errors import ConflictError, InvalidQueryError, InvalidRequestError, NotFoundError
+from app.errors import ConflictError, InvalidQueryError, InvalidRequestError
 from app.keyring import Keyring
-from app.ledger.money import balance
 from app.log.journal import append
-from app.log.leaves import BookLeaf, PlanLeaf, PlanTier, WithdrawalLeaf, plain_text
+from app.log.leaves import PlanLeaf, PlanTier, plain_text
 from app.queries import components
 from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
-from app.store.schema import book_prices, chains, datasets, offers, planned_tiers, products
-from pricing.arbitrage import Verdict
+from app.store.schema import chains, offers, planned_tiers, products
 from pricing.book import PriceBook, TierPrice
-from pricing.errors import ArbitrageError, CurrencyMismatchError
-from pricing.limit import UNLIMITED, Limit
+from pricing.errors import ArbitrageError
 from pricing.money import check_currency
 from tiers.budget import Ladder, decimal_text
 from tiers.canonical import canonical_bytes
@@ -38,20 +37,13 @@ __all__ = [
     "WITHDRAWN",
     "NewProduct",
     "PlannedProduct",
-    "book_of_chain",
-    "check_offer",
     "grain_of",
-    "move",
     "plan_product",
     "planned_offer",
     "publish",
-    "reprice",
-    "stored_product",
-    "withdraw",
 ]
 
 DRAFT, LIVE, RETIRED, WITHDRAWN, INTERNAL = "draft", "live", "retired", "withdrawn", "internal"
-_MOVES = {(DRAFT, LIVE), (DRAFT, RETIRED), (LIVE, RETIRED), (RETIRED, LIVE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +122,30 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
 
 
 def publish(
-    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str, limit: Limit
+    connection: Connection,
+    keyring: Keyring,
+    dataset: DatasetRow,
+    planned: PlannedProduct,
+    at: str,
+    checked: Checked | None,
 ) -> str:
     """Store and log a product; a second one on a published question shares that question's chain, tiers and prices.
 
-    Args:       limit: how long the arbitrage check against the live catalogue may take; what it does not settle in
-                time is "uncertified", never "safe".
+    Args:       checked: the verdict on `planned_offer`; None for a question of analysts, which is not on sale.
     Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same
                 ones; or some product of the catalogue, this one included, could be had for less by combining others.
     """
-    _same_currency(connection, dataset.owner, planned.book.currency)
+    require_currency(connection, dataset.owner, planned.book.currency)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
     else:
-        _join_chain(connection, keyring, dataset, planned, at, limit)
+        _join_chain(connection, keyring, dataset, planned, at, checked)
     ranks = _ranks(connection, planned.chain)
-    internal = planned.new.state == INTERNAL
-    verdict = "internal" if internal else check_offer(connection, planned_offer(dataset, planned), limit)
+    verdict = "internal"
+    if planned.new.state != INTERNAL:
+        assert checked is not None
+        verdict = check_offer(connection, planned_offer(dataset, planned), checked)
     product = new_id("prod")
     new = planned.new
     book = book_of_chain(connection, planned.chain)
@@ -178,33 +176,6 @@ def publish(
     return product
 
 
-def withdraw(connection: Connection, keyring: Keyring, product: str, reason: str, at: str) -> None:
-    """Take a product off sale and log it; answers already sold stay what they are."""
-    state = connection.execute(select(products.c.state).where(products.c.id == product)).scalar_one_or_none()
-    if state is None:
-        raise NotFoundError("product: expected an existing id, got another")
-    if state == WITHDRAWN:
-        raise ConflictError("product: expected one on sale, got one that is withdrawn")
-    connection.execute(products.update().where(products.c.id == product).values(state=WITHDRAWN))
-    append(connection, keyring, at, [lambda index: WithdrawalLeaf(index=index, at=at, product=product, reason=reason)])
-
-
-def book_of_chain(connection: Connection, chain: str) -> PriceBook:
-    """Return the chain's current book, ranks in order."""
-    wanted = (
-        select(chains.c.currency, chains.c.book_version, book_prices.c.law, book_prices.c.price_minor)
-        .join(book_prices, (book_prices.c.chain_id == chains.c.id) & (book_prices.c.version == chains.c.book_version))
-        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == book_prices.c.law))
-        .where(chains.c.id == chain)
-        .order_by(planned_tiers.c.rank)
-    )
-    rows = connection.execute(wanted).all()
-    if not rows:
-        raise NotFoundError("chain: expected an existing id, got another")
-    prices = tuple(TierPrice(row.law, row.price_minor) for row in rows)
-    return PriceBook(chain, rows[0].book_version, rows[0].currency, prices)
-
-
 def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct) -> None:
     connection.execute(
         chains.insert().values(
@@ -224,18 +195,24 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
         )
     )
     connection.execute(planned_tiers.insert(), [_tier_row(planned.chain, tier) for tier in planned.plan.tiers])
-    _insert_book(connection, planned.book)
+    insert_book(connection, planned.book)
 
 
 def _join_chain(
-    connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct, at: str, limit: Limit
+    connection: Connection,
+    keyring: Keyring,
+    dataset: DatasetRow,
+    planned: PlannedProduct,
+    at: str,
+    checked: Checked | None,
 ) -> None:
     """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
     states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
     if planned.new.state != INTERNAL and set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
         fresh = replace(planned.book, version=book.version + 1)
-        reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, limit)
+        assert checked is not None
+        reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, checked)
         book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
     late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
@@ -265,116 +242,8 @@ def planned_offer(dataset: DatasetRow, planned: PlannedProduct) -> Offer:
     return Offer(dataset.id, dataset.snapshot, planned.chain, title, planned.canonical, planned.book.currency, tiers)
 
 
-def check_offer(connection: Connection, offer: Offer, limit: Limit) -> str:
-    """Check the catalogue with this offer in it; return the verdict on it, and refuse certain arbitrage by name.
-
-    Only arbitrage that this offer is a part of is refused: what others have on sale is theirs to mend.
-    """
-    offers = [*(other for other in live_offers(connection) if other.chain != offer.chain), offer]
-    findings, chain_of = check_catalogue(offers, level=2, limit=limit, only=offer.chain)
-    for finding in findings:
-        concerned = {chain_of.get(name) for name in (finding.name, *finding.bundle)}
-        if finding.verdict is Verdict.ARBITRAGE and offer.chain in concerned:
-            raise ConflictError(
-                f"prices: expected none that a bundle undercuts, got {finding.name} at {finding.price} minor units, "
-                f"which {' + '.join(finding.bundle)} gives for {finding.cost}",
-                reason="arbitrage",
-                good=finding.name,
-                price_minor=finding.price,
-                bundle=list(finding.bundle),
-                cost_minor=finding.cost,
-            )
-    if offer.query.ranges:
-        return Verdict.UNCERTIFIED.value  # ranges of a line are not compared with each other yet
-    return verdict_on(offer.chain, offers, findings, chain_of)
-
-
-def move(connection: Connection, product: str, state: str, limit: Limit = UNLIMITED) -> None:
-    """Move a product between draft, live and retired; a withdrawn one stays withdrawn; going live is checked again.
-
-    A retired product's answers stay with those who bought them; back on sale, it sells the same answers.
-
-    Raises:     NotFoundError: no such product. ConflictError: no way from its state to that one.
-    """
-    current = connection.execute(select(products.c.state).where(products.c.id == product)).scalar_one_or_none()
-    if current is None:
-        raise NotFoundError("product: expected an existing id, got another")
-    if (current, state) not in _MOVES:
-        raise ConflictError(f"product: expected a move that exists, got {current} to {state}")
-    verdict = {"arbitrage": check_offer(connection, offer_of(connection, product), limit)} if state == LIVE else {}
-    connection.execute(products.update().where(products.c.id == product).values(state=state, **verdict))
-
-
-def stored_product(connection: Connection, product: str) -> NewProduct:
-    """Return a product as it was published, with its chain's prices of now; raises NotFoundError."""
-    wanted = select(products.c.request_json, products.c.chain_id).where(products.c.id == product)
-    row = connection.execute(wanted).one_or_none()
-    if row is None:
-        raise NotFoundError("product: expected an existing id, got another")
-    new = msgspec.json.decode(row.request_json, type=NewProduct)
-    offered = select(planned_tiers.c.law).where(planned_tiers.c.chain_id == row.chain_id)
-    laws = connection.execute(
-        offered.join(offers, (offers.c.law == planned_tiers.c.law) & (offers.c.product_id == product)).order_by(
-            planned_tiers.c.rank
-        )
-    ).scalars()
-    book = book_of_chain(connection, row.chain_id)
-    return replace(new, prices_minor=tuple(book.price_of(law) for law in laws))
-
-
-def reprice(
-    connection: Connection, keyring: Keyring, offer: Offer, book: PriceBook, at: str, limit: Limit
-) -> PriceBook:
-    """Store and log a new version of a chain's book; what was quoted at the old one is stale from now on.
-
-    Raises:     ConflictError: the new prices would be certain arbitrage.
-    """
-    owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
-    owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
-    _same_currency(connection, owner_id, book.currency)
-    verdict = check_offer(connection, offer, limit)
-    connection.execute(products.update().where(products.c.chain_id == book.chain_id).values(arbitrage=verdict))
-    _insert_book(connection, book)
-    connection.execute(
-        chains.update().where(chains.c.id == book.chain_id).values(book_version=book.version, currency=book.currency)
-    )
-    append(
-        connection,
-        keyring,
-        at,
-        [
-            lambda index: BookLeaf(
-                index=index,
-                at=at,
-                chain=book.chain_id,
-                book_version=book.version,
-                currency=book.currency,
-                prices_minor={tier.law: tier.price for tier in book.tiers},
-            )
-        ],
-    )
-    return book
-
-
-def _same_currency(connection: Connection, owner: str, currency: str) -> None:
-    """Refuse a book that its owner could not be paid in."""
-    kept_in = balance(connection, owner).currency
-    if kept_in != currency:
-        raise CurrencyMismatchError(kept_in, currency)
-
-
 def _laws(book: PriceBook) -> tuple[str, ...]:
     return tuple(tier.law for tier in book.tiers)
-
-
-def _insert_book(connection: Connection, book: PriceBook) -> None:
-    connection.execute(
-        book_prices.insert(),
-        [
-            {"chain_id": book.chain_id, "version": book.version, "law": tier.law, "price_minor": tier.price}
-            for tier in book.tiers
-        ],
-    )
 
 
 def _tier_row(chain: str, tier: PlannedTier) -> Mapping[str, object]:

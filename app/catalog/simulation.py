@@ -7,6 +7,7 @@ from typing import Any
 
 from pricing.envy import menu_envy_free
 from pricing.errors import InvalidDemandError
+from pricing.independent import menu_independent
 from pricing.limit import Limit
 from pricing.menu import Menu, check_demand, menu_revenue, menu_threshold
 
@@ -26,9 +27,13 @@ class Demand:
     values: tuple[tuple[int, ...], ...]
 
 
-def simulate(demand: Demand, current: Sequence[int] | None, limit: Limit) -> Mapping[str, Any]:
+def simulate(
+    demand: Demand, current: Sequence[int] | None, limit: Limit, variances: Sequence[float] | None = None
+) -> Mapping[str, Any]:
     """Return menus and what each would earn when buyers choose for themselves, ties going to the cheaper tier.
 
+    Args:       variances: of each tier's noise; with them, what the same needs would bring a seller whose tiers are
+                independent draws, so that copies undercut the dear ones (None: not solved in time).
     Raises: InvalidDemandError: empty or ragged demand, negative or fractional numbers, prices that rise or do not fit.
     """
     values, counts = check_demand(demand.values, demand.counts), list(demand.counts)
@@ -43,7 +48,11 @@ def simulate(demand: Demand, current: Sequence[int] | None, limit: Limit) -> Map
             raise InvalidDemandError("current prices", "none above the tier before it", list(current))
         outcome["current"] = _outcome(demand, tuple(current), None, proven=True)
     best = max(outcome, key=lambda name: int(outcome[name]["self_selected_at_best_minor"]))
-    return {"label": LABEL, "menus": outcome, "best": best}
+    told: dict[str, Any] = {"label": LABEL, "menus": outcome, "best": best}
+    if variances is not None and len(variances) == len(demand.values[0]) and any(map(any, demand.values)):
+        alone = menu_independent(_needs(demand), [1 / variance for variance in variances], limit)
+        told["independent_draws_predicted_minor"] = round(alone.revenue) if alone.proven else None
+    return told
 
 
 def _needs(demand: Demand) -> list[list[int]]:

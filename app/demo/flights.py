@@ -7,7 +7,7 @@ from typing import Any
 
 from app.errors import NotFoundError
 
-__all__ = ["CARRIERS", "DATASET", "LADDER", "products", "provide_file", "undercut"]
+__all__ = ["AIRPORTS", "CARRIERS", "DATASET", "LADDER", "by_airport", "products", "provide_file", "undercut"]
 
 LADDER = ("2", "1", "0.5", "0.1")
 CARRIERS = {
@@ -28,6 +28,7 @@ CARRIERS = {
     "WN": "Southwest",
     "YV": "Mesa",
 }
+AIRPORTS = ("EWR", "JFK", "LGA")
 _FILE = "flights.csv.zip"
 _LICENCE = "demo-terms/1"
 _INTEGERS = ("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time")
@@ -128,17 +129,28 @@ def products(dataset: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def undercut(dataset: str) -> dict[str, Any]:
-    """Return a product that a bundle on sale gives for less: the sum of a histogram, dearer than the histogram."""
+def by_airport(dataset: str) -> dict[str, Any]:
+    """Return a histogram over all three airports that cuts no aircraft's groups: its bins add up to their total."""
     late = products(dataset)["late"]
-    carriers = {"type": "in", "column": "carrier", "values": list(CARRIERS)}
+    groups = {"type": "keys", "column": "origin", "keys": list(AIRPORTS)}
+    return late | {
+        "title": "Flights delayed over an hour, by airport",
+        "left_out": f"late flights of one aircraft beyond 10; {_NO_TAIL}",
+        "query": late["query"] | {"group_by": groups, "groups_per_unit": len(AIRPORTS)},
+    }
+
+
+def undercut(dataset: str) -> dict[str, Any]:
+    """Return a product that another on sale gives for less: the total of the airports, dearer than the histogram."""
+    late = products(dataset)["late"]
+    airports = {"type": "in", "column": "origin", "values": list(AIRPORTS)}
     query = {
         "measure": {"type": "count", "of": "rows"},
-        "where": {"type": "and", "operands": [late["query"]["where"], carriers]},
+        "where": {"type": "and", "operands": [late["query"]["where"], airports]},
         "rows_per_unit": 10,
     }
     return late | {
-        "title": "Flights delayed over an hour, all carriers",
+        "title": "Flights delayed over an hour, all airports",
         "query": query,
         "tiers": [{"epsilon": "0.1", "price_minor": 4_000}],
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.demo.client import ApiError, Person
-from app.demo.flights import DATASET, products, provide_file, undercut
+from app.demo.flights import DATASET, by_airport, products, provide_file, undercut
 
 __all__ = ["Outcome", "play"]
 
@@ -90,7 +90,8 @@ class _Stage:
             listing = await owner.post("/v1/products", body)
             self.product[name] = listing["product"]
             self.out.listings[name] = listing
-        self.say("A fourth one, dearer than what it could be added up from, is refused")
+        self.say("A fourth one is a histogram over all airports; a total of it that is dearer is refused")
+        await owner.post("/v1/products", by_airport(self.out.dataset["dataset"]))
         try:
             await owner.post("/v1/products", undercut(self.out.dataset["dataset"]))
         except ApiError as refused:

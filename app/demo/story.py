@@ -124,7 +124,8 @@ def _budget(outcome: Outcome) -> Table:
     table.add_column("charged (its highest tier issued)", justify="right")
     titles = {listing["chain"]: listing["title"] for listing in outcome.listings.values()}
     for row in outcome.dataset["chains"]:
-        table.add_row(titles[row["chain"]], f"ε {row['charged']}")
+        if row["highest_issued_rank"] is not None:
+            table.add_row(titles[row["chain"]], f"ε {row['charged']}")
     table.add_row("[bold]spent[/bold]", f"[bold]ε {outcome.dataset['spent']} of {outcome.dataset['budget']}[/bold]")
     table.add_row("remaining", f"ε {outcome.dataset['remaining']}")
     return table

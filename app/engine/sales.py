@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller, Role
-from app.catalog.products import INTERNAL, LIVE, book_of_chain
+from app.catalog.books import book_of_chain
+from app.catalog.products import INTERNAL, LIVE
 from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
@@ -26,16 +27,17 @@ from app.keyring import Keyring
 from app.ledger.budget import charge, charge_of, check_pace, reserve_of
 from app.ledger.earnings import accrue
 from app.ledger.money import balance, market_account, net_paid, post
+from app.ledger.refunds import issue_invoice
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.settings import Settings
 from app.store.schema import entitlements, orders, quotes
 from pricing.book import PriceBook
-from pricing.errors import CurrencyMismatchError
+from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
 from pricing.invoices import lines_of
 from pricing.money import Money
-from pricing.quote import Holding, Quote, cheapest_within, quote
+from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
 from tiers.budget import parse_decimal, parse_epsilon
 from tiers.canonical import Document, canonical_bytes
 
@@ -148,14 +150,13 @@ class Desk:
         placed = self._replay(connection, caller, key, digest)
         if placed is not None:
             return placed
-        cited = _quote_of(connection, caller, quote_id, now)
+        cited = _quote_of(connection, caller, quote_id)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
         _on_sale(row, caller)
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = self._price(connection, caller, chain, book, tier)
-        if (offered.amount, offered.book_version) != (cited.amount_minor, cited.book_version):
-            raise QuoteExpiredError("quote: expected the price of now, got one that has changed since")
+        _confirm(cited, chain, offered, now)
         laws = offered_laws(connection, cited.product_id)
         due = charge_of(chain, tier, lambda other: other.law in laws and _below_ceiling(caller, other))
         check_pace(connection, caller.id, chain, due, now)
@@ -194,6 +195,7 @@ class Desk:
                 created_at=at,
             )
         )
+        issue_invoice(connection, order_id)
         self._entitle(connection, caller, chain, tier, order_id)
         assert tier.sealed is not None
         assert tier.commitment is not None
@@ -313,6 +315,30 @@ class Desk:
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
 
 
+def _confirm(cited: Row[Any], chain: ChainState, current: Quote, now: datetime) -> None:
+    """Refuse a stored quote that is over, or whose lines are not what would be quoted now."""
+    stored = Quote(
+        amount=cited.amount_minor,
+        list_price=cited.list_minor,
+        credit=cited.credit_minor,
+        reserve=cited.reserve_minor,
+        currency=cited.currency,
+        book_version=cited.book_version,
+        rank=current.rank,
+        chain_id=chain.id,
+        law=cited.law,
+    )
+    ends = datetime.fromisoformat(cited.expires_at).timestamp()
+    try:
+        confirm(stored, current, now=int(now.timestamp()), expires_at=int(ends))
+    except ExpiredQuoteError:
+        raise QuoteExpiredError("quote: expected one that is still open, got one that has expired") from None
+    except ChangedQuoteError as changed:
+        raise QuoteExpiredError(
+            f"quote: expected the price of now, got one that has changed since ({changed.field})"
+        ) from None
+
+
 def _below_ceiling(caller: Caller, tier: Tier) -> bool:
     return caller.ceiling_nano is None or tier.level_nano <= caller.ceiling_nano
 
@@ -323,13 +349,11 @@ def _on_sale(row: Row[Any], caller: Caller) -> None:
         raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
 
 
-def _quote_of(connection: Connection, caller: Caller, quote_id: str, now: datetime) -> Row[Any]:
+def _quote_of(connection: Connection, caller: Caller, quote_id: str) -> Row[Any]:
     wanted = select(quotes).where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
     row = connection.execute(wanted).one_or_none()
     if row is None:
         raise NotFoundError("quote: expected one of the caller's own, got another id")
-    if row.expires_at <= time_text(now):
-        raise QuoteExpiredError("quote: expected one that is still open, got one that has expired")
     return row
 
 

@@ -42,15 +42,18 @@ def market_account(connection: Connection, currency: str, at: str) -> str:
     return account
 
 
-def post(connection: Connection, account: str, kind: str, amount: Money, reference: str, at: str) -> Money:
+def post(
+    connection: Connection, account: str, kind: str, amount: Money, reference: str, at: str, *, may_owe: bool = False
+) -> Money:
     """Post an amount (negative for a payment) once a reference, and return the new balance.
 
+    Args:       may_owe: whether the balance may fall below zero (the market's own may, until earnings make it up).
     Raises:     InsufficientFundsError: the balance would fall below zero. ConflictError: the reference was posted.
                 CurrencyMismatchError: the account is kept in another currency.
     """
     held = balance(connection, account)
     after = held + amount
-    if after.amount < 0:
+    if after.amount < 0 and not may_owe:
         raise InsufficientFundsError(
             f"balance: expected at least {(-amount).text()}, got {held.text()}",
             price=(-amount).amount,

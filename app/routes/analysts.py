@@ -19,7 +19,6 @@ from app.errors import ConflictError, ForbiddenError, NotEntitledError, NotFound
 from app.market import Market
 from app.views import ProductView
 from app.wire import DashboardRequest, QuestionRequest
-from pricing.limit import UNLIMITED
 
 __all__ = ["ask", "dashboard", "dashboards", "save"]
 
@@ -53,7 +52,7 @@ async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) 
 
     def work(connection: Connection) -> ProductView:
         current = dataset_of(connection, data.dataset)
-        return product_view(connection, publish(connection, market.keyring, current, planned, at, UNLIMITED))
+        return product_view(connection, publish(connection, market.keyring, current, planned, at, None))
 
     return await market.database.write(work)
 

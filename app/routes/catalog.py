@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from typing import Any
 
 from litestar import Request, get, post
@@ -11,11 +10,13 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
+from app.catalog.arbitrage import Checked
+from app.catalog.checking import write_checked
 from app.catalog.datasets import DatasetRow, Limits, NewDataset, dataset_of, prepare_snapshot
 from app.catalog.datasets import register as store_dataset
-from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product
+from app.catalog.lifecycle import withdraw as withdraw_product
+from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product, planned_offer
 from app.catalog.products import publish as store_product
-from app.catalog.products import withdraw as withdraw_product
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
@@ -25,12 +26,10 @@ from app.queries.schema import DatasetSchema
 from app.routes.accounts import EVERYBODY
 from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
-from pricing.limit import limit_of
 from pricing.scarcity import ReserveCurve
 from tiers.budget import NANO, Ladder, decimal_text, parse_decimal
 
 __all__ = [
-    "ARBITRAGE_SECONDS",
     "dataset",
     "owned_dataset",
     "product",
@@ -41,7 +40,6 @@ __all__ = [
 ]
 
 _BUDGET_CEILING = 1_000
-ARBITRAGE_SECONDS = 5.0
 
 
 @post(
@@ -136,14 +134,13 @@ async def publish(
     owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, data.dataset))
     planned = await asyncio.to_thread(plan_product, owned, new)
 
-    def work(connection: Connection) -> ProductView:
+    def work(connection: Connection, checked: Checked) -> ProductView:
         current = owned_dataset(connection, request.user, data.dataset)
         if current.snapshot != owned.snapshot:
             raise InvalidRequestError("dataset: expected the snapshot that was planned on, got a newer one")
-        limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
-        return product_view(connection, store_product(connection, market.keyring, current, planned, at, limit))
+        return product_view(connection, store_product(connection, market.keyring, current, planned, at, checked))
 
-    return await market.database.write(work)
+    return await write_checked(market.database, at, lambda _: planned_offer(owned, planned), work)
 
 
 @get("/v1/products/{product:str}", opt={"roles": EVERYBODY})

@@ -1,8 +1,5 @@
-"""What owners earn and what prices would: contracts, payouts, credits, invoices, price audits, simulations."""
+"""What owners earn and buyers get back: contracts, payouts, credits, invoices; and jobs."""
 
-import asyncio
-import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,38 +10,26 @@ from sqlalchemy import Connection
 
 from app.asks import EarningsQuery
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import check_catalogue, live_offers
-from app.catalog.products import book_of_chain
-from app.catalog.simulation import Demand, simulate
-from app.catalog.views import product_view
 from app.clock import time_text
-from app.errors import ConflictError, InvalidRequestError, NotFoundError
-from app.jobs.runner import Progress
+from app.errors import ConflictError
 from app.ledger.earnings import contract_of, earnings_of, pay_out, sign_contract
 from app.ledger.refunds import credit_order, invoice_of
 from app.market import Market
 from app.routes.catalog import owned_dataset
 from app.routes.paging import read_query
 from app.routes.trade import TRADERS
-from app.wire import ContractRequest, CreditRequest, PayoutRequest, SimulationRequest
-from pricing.limit import limit_of
+from app.wire import ContractRequest, CreditRequest, PayoutRequest
 from pricing.money import check_currency
 from pricing.owners import SUB
 
 __all__ = [
-    "audit_prices",
     "change_contract",
     "credit",
     "earnings",
     "invoice",
     "job",
     "pay",
-    "simulate_prices",
 ]
-
-_SIMULATION_SECONDS = 5.0
-_AUDIT_SECONDS = 600.0
-_BUYERS_LIMIT = 100_000
 
 
 @post("/v1/datasets/{dataset:str}/contract", opt={"roles": (Role.OWNER,)}, status_code=201)
@@ -92,11 +77,12 @@ async def pay(data: JSONBody[PayoutRequest], market: NamedDependency[Market]) ->
 async def credit(
     order: FromPath[str], data: JSONBody[CreditRequest], market: NamedDependency[Market]
 ) -> dict[str, Any]:
-    """Give money of an order back by a credit note; the answer stays sold and its charge stays charged."""
+    """Give money of an order back by credit notes, one a line; the answer stays sold and its charge stays charged."""
     at = time_text(market.clock())
 
     def work(connection: Connection) -> dict[str, Any]:
-        return asdict(credit_order(connection, market.keyring, order, data.amount_minor, data.reason, at))
+        notes = credit_order(connection, market.keyring, order, data.amount_minor, data.reason, at, data.line_no)
+        return {"credit_notes": [asdict(note) for note in notes]}
 
     return await market.database.write(work)
 
@@ -110,59 +96,9 @@ async def invoice(
     return {"invoice": asdict(issued) | {"total": issued.total}, "credit_notes": [asdict(note) for note in notes]}
 
 
-@post("/v1/price-simulations", opt={"roles": (Role.OWNER,), "refuses": (NotFoundError,)}, status_code=201)
-async def simulate_prices(
-    request: Request[Caller, Any, Any], data: JSONBody[SimulationRequest], market: NamedDependency[Market]
-) -> dict[str, Any]:
-    """Return what menus would earn on the owner's own demand data, "up to"; nothing is stored or changed."""
-    if sum(kind.count for kind in data.demand) > _BUYERS_LIMIT:
-        raise InvalidRequestError(f"demand: expected at most {_BUYERS_LIMIT} buyers in all, got more")
-    demand = Demand(tuple(kind.count for kind in data.demand), tuple(kind.values_minor for kind in data.demand))
-    current: list[int] | None = None
-    if data.product is not None:
-        product = data.product
-
-        def read(connection: Connection) -> list[int]:
-            owned_dataset(connection, request.user, product_view(connection, product).dataset)
-            book = book_of_chain(connection, product_view(connection, product).chain)
-            return [tier.price for tier in book.tiers]
-
-        current = await market.database.read(read)
-    limit = limit_of(_SIMULATION_SECONDS, time.monotonic)
-    return dict(await asyncio.to_thread(simulate, demand, current, limit))
-
-
-@post("/v1/price-audits", opt={"roles": (Role.OWNER, Role.OPERATOR)}, status_code=202)
-async def audit_prices(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> dict[str, str]:
-    """Start the full arbitrage check of the live catalogue (three stages) as a job."""
-    offers = await market.database.read(live_offers)
-
-    def work(progress: Progress) -> Mapping[str, Any]:
-        limit = limit_of(
-            _AUDIT_SECONDS, time.monotonic, lambda stage, done, of: progress(f"{stage}: {done} of {of} goods")
-        )
-        findings, _ = check_catalogue(offers, level=3, limit=limit)
-        worst = {finding.verdict.value for finding in findings}
-        verdict = next((name for name in ("arbitrage", "uncertified") if name in worst), "safe")
-        return {"verdict": verdict, "findings": [_finding(finding) for finding in findings]}
-
-    return {"job": await market.jobs.start(request.user.id, "price-audit", work)}
-
-
 @get("/v1/jobs/{job:str}", opt={"roles": tuple(Role)})
 async def job(
     request: Request[Caller, Any, Any], job: FromPath[str], market: NamedDependency[Market]
 ) -> dict[str, Any]:
     """Return a job of the caller's: its state, its progress and, once it is done, its result."""
     return await market.jobs.view(request.user.id, job)
-
-
-def _finding(finding: Any) -> dict[str, Any]:
-    return {
-        "good": finding.name,
-        "verdict": finding.verdict.value,
-        "price_minor": finding.price,
-        "stage": finding.stage,
-        "bundle": list(finding.bundle),
-        "cost_minor": finding.cost,
-    }

@@ -1,7 +1,6 @@
 """What owners do after publication: new snapshots, new prices, products on and off sale."""
 
 import asyncio
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,27 +10,22 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import offer_of
-from app.catalog.datasets import add_snapshot, prepare_snapshot
-from app.catalog.products import (
-    RETIRED,
-    book_of_chain,
-    move,
-    plan_product,
-    publish,
-    reprice,
-    stored_product,
-)
+from app.catalog.arbitrage import Checked, offer_of
+from app.catalog.books import book_of_chain, reprice
+from app.catalog.checking import write_checked
+from app.catalog.datasets import DatasetRow, add_snapshot, prepare_snapshot
+from app.catalog.lifecycle import move, stored_product
+from app.catalog.products import LIVE, RETIRED, PlannedProduct, plan_product, planned_offer, publish
+from app.catalog.verdicts import Offer
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
-from app.routes.catalog import ARBITRAGE_SECONDS, owned_dataset
+from app.routes.catalog import owned_dataset
 from app.views import DatasetView, ProductView
 from app.wire import BookRequest, SnapshotRequest, StateRequest
 from pricing.book import PriceBook, TierPrice
-from pricing.limit import limit_of
 from pricing.money import check_currency
 
 __all__ = ["change_prices", "change_state", "refresh", "snapshot"]
@@ -72,19 +66,20 @@ async def refresh(
     """Publish the same product on the dataset's newest snapshot, at the prices of now, and retire the old one."""
     at = time_text(market.clock())
 
-    def work(connection: Connection) -> ProductView:
+    def plan(connection: Connection) -> tuple[DatasetRow, PlannedProduct]:
         old = product_view(connection, product)
         dataset = owned_dataset(connection, request.user, old.dataset)
         if old.snapshot == dataset.snapshot:
             raise ConflictError("product: expected a newer snapshot than its own, got none")
-        if old.state == "live":
-            move(connection, product, RETIRED)
-        new = replace(stored_product(connection, product), state="live")
-        planned = plan_product(dataset, new)
-        limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
-        return product_view(connection, publish(connection, market.keyring, dataset, planned, at, limit))
+        return dataset, plan_product(dataset, replace(stored_product(connection, product), state="live"))
 
-    return await market.database.write(work)
+    def work(connection: Connection, checked: Checked) -> ProductView:
+        dataset, planned = plan(connection)
+        if product_view(connection, product).state == LIVE:
+            move(connection, product, RETIRED)
+        return product_view(connection, publish(connection, market.keyring, dataset, planned, at, checked))
+
+    return await write_checked(market.database, at, lambda connection: planned_offer(*plan(connection)), work)
 
 
 @post("/v1/products/{product:str}/state", opt=_OWNERS, status_code=201)
@@ -96,12 +91,16 @@ async def change_state(
 ) -> ProductView:
     """Put a draft or retired product on sale, or take one off; relisted, it sells the same answers."""
 
-    def work(connection: Connection) -> ProductView:
+    def find(connection: Connection) -> Offer:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
-        move(connection, product, data.state, limit_of(ARBITRAGE_SECONDS, time.monotonic))
+        return offer_of(connection, product)
+
+    def work(connection: Connection, checked: Checked) -> ProductView:
+        owned_dataset(connection, request.user, product_view(connection, product).dataset)
+        move(connection, product, data.state, checked)
         return product_view(connection, product)
 
-    return await market.database.write(work)
+    return await write_checked(market.database, time_text(market.clock()), find, work)
 
 
 @post("/v1/products/{product:str}/prices", opt=_OWNERS, status_code=201)
@@ -115,7 +114,7 @@ async def change_prices(
     check_currency(data.currency)
     at = time_text(market.clock())
 
-    def work(connection: Connection) -> ProductView:
+    def change(connection: Connection) -> tuple[Offer, PriceBook]:
         view = product_view(connection, product)
         owned_dataset(connection, request.user, view.dataset)
         book = book_of_chain(connection, view.chain)
@@ -128,13 +127,12 @@ async def change_prices(
         fresh = PriceBook(book.chain_id, book.version + 1, data.currency, tiers)
         held = offer_of(connection, product)
         names = zip(held.tiers, data.prices_minor, strict=True)
-        changed = replace(
-            held,
-            currency=data.currency,
-            tiers=tuple((name, variance, price) for (name, variance, _), price in names),
-        )
-        limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
-        reprice(connection, market.keyring, changed, fresh, at, limit)
+        listed = tuple((name, variance, price) for (name, variance, _), price in names)
+        return replace(held, currency=data.currency, tiers=listed), fresh
+
+    def work(connection: Connection, checked: Checked) -> ProductView:
+        changed, fresh = change(connection)
+        reprice(connection, market.keyring, changed, fresh, at, checked)
         return product_view(connection, product)
 
-    return await market.database.write(work)
+    return await write_checked(market.database, at, lambda connection: change(connection)[0], work)

@@ -1,6 +1,5 @@
 """Every refusal as one RFC 9457 problem, and the checks a body passes before anything else reads it."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,8 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
 from litestar.status_codes import HTTP_405_METHOD_NOT_ALLOWED, HTTP_500_INTERNAL_SERVER_ERROR
 
-from app.errors import AppError, InvalidRequestError, TooManyRequestsError, UnauthorizedError
+from app.errors import AppError, TooManyRequestsError, UnauthorizedError
+from app.strict import check_json
 from pricing.errors import PricingError, UnknownTierError
 from tiers.errors import TierError
 
@@ -51,39 +51,7 @@ async def check_body(request: Request[Any, Any, Any]) -> None:
     raw = await request.body()
     if not raw:
         return
-    try:
-        json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except RecursionError:
-        raise InvalidRequestError("body: expected JSON of bounded depth, got deeper nesting") from None
-    except ValueError as error:
-        raise InvalidRequestError(f"body: expected JSON, got {_reason(error)}") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _RepeatedKeyError
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise _ConstantError
-
-
-class _RepeatedKeyError(ValueError):
-    pass
-
-
-class _ConstantError(ValueError):
-    pass
-
-
-def _reason(error: ValueError) -> str:
-    if isinstance(error, _RepeatedKeyError):
-        return "a repeated key"
-    if isinstance(error, _ConstantError):
-        return "a number that JSON does not have"
-    return "something else"
+    check_json("body", raw)
 
 
 def _problem(

@@ -28,6 +28,7 @@ __all__ = [
     "draws",
     "entitlements",
     "heads",
+    "invoices",
     "jobs",
     "leaves",
     "metadata",
@@ -35,6 +36,7 @@ __all__ = [
     "orders",
     "planned_tiers",
     "postings",
+    "price_verdicts",
     "products",
     "quotes",
     "redo_position",
@@ -64,7 +66,7 @@ accounts = Table(
     Column("created_at", String(32), nullable=False),
     Column("suspended_at", String(32)),
     Column("suspension_reason", Text),
-    CheckConstraint("balance_minor >= 0", name="balance_not_negative"),
+    CheckConstraint("balance_minor >= 0 OR role = 'market'", name="balance_not_negative"),
 )
 
 api_keys = Table(
@@ -203,6 +205,20 @@ products = Table(
     Column("created_at", String(32), nullable=False),
 )
 
+price_verdicts = Table(
+    "price_verdicts",
+    metadata,
+    Column("chain_id", ForeignKey("chains.id"), primary_key=True),
+    Column("verdict", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("good", Text),
+    Column("price_minor", BigInteger),
+    Column("stage", Integer, nullable=False),
+    Column("bundle_json", Text, nullable=False),
+    Column("cost_minor", BigInteger),
+    Column("at", String(32), nullable=False),
+)
+
 offers = Table(
     "offers",
     metadata,
@@ -285,6 +301,13 @@ credit_notes = Table(
     Column("reason", Text, nullable=False),
     Column("at", String(32), nullable=False),
     CheckConstraint("amount_minor > 0", name="amount_positive"),
+)
+
+invoices = Table(
+    "invoices",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("order_id", ForeignKey("orders.id"), nullable=False, unique=True),
 )
 
 accruals = Table(

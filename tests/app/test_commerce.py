@@ -213,12 +213,12 @@ def test_a_catalogue_too_large_to_check_is_uncertified_never_safe(fair: Fair) ->
 
 
 def test_out_of_time_is_uncertified_never_safe(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.routes import catalog
+    from app.catalog import checking
     from pricing.limit import Limit
 
     dataset = fair.dataset()
     fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
-    monkeypatch.setattr(catalog, "limit_of", lambda *_: Limit(seconds_left=lambda: 0.0))
+    monkeypatch.setattr(checking, "limit_of", lambda *_: Limit(seconds_left=lambda: 0.0))
     listed = publish(fair, dataset, some_rows(CITIES[:2]), ("1", 2999), title="Two cities")
     assert (listed.status_code, listed.json()["arbitrage"]) == (201, "uncertified")
 
@@ -268,10 +268,10 @@ def test_what_could_be_combined_in_ways_that_are_not_checked_is_uncertified(fair
 
 
 def test_what_others_have_on_sale_blocks_no_third(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.catalog import products
+    from app.catalog import verdicts
 
     dataset = fair.dataset()
-    monkeypatch.setattr(products, "check_catalogue", lambda *_, **__: ([], {}))
+    monkeypatch.setattr(verdicts, "check_catalogue", lambda *_, **__: [])
     publish(fair, dataset, some_rows(CITIES), ("0.1", 4000))
     fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("0.5", 1200)))
     monkeypatch.undo()

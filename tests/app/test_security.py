@@ -118,12 +118,21 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
         "QuoteRequest": ("/v1/quotes", buyer, {"product": product, "law": law, "epsilon": "1", "within": "5"}),
         "RehearsalRequest": (f"/v1/products/{product}/rehearsal", buyer, {"law": law, "epsilon": "2"}),
         "OrderRequest": ("/v1/orders", buyer, {"quote": "quote_1"}),
-        "CreditRequest": (f"/v1/orders/{product}/credits", operator, {"amount_minor": 1, "reason": "pricing error"}),
+        "CreditRequest": (
+            f"/v1/orders/{product}/credits",
+            operator,
+            {"amount_minor": 1, "reason": "pricing error", "line_no": 1},
+        ),
         "PayoutRequest": ("/v1/payouts", operator, {"currency": "USD"}),
         "SimulationRequest": (
             "/v1/price-simulations",
             owner,
             {"demand": [{"count": 1, "values_minor": [1] * 4}], "product": product},
+        ),
+        "SubscriptionRequest": (
+            f"/v1/products/{product}/subscription-floor",
+            owner,
+            {"epsilon": "1", "drift": "1"},
         ),
     }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import InvalidInvoiceError, InvalidPriceError, OvercreditError
-from pricing.invoices import Charge, CreditNote, Invoice, Line, Receipt, credit, lines_of, verify_receipts
+from pricing.invoices import Charge, CreditNote, Invoice, Line, Receipt, allot, credit, lines_of, verify_receipts
 from pricing.money import MONEY_LIMIT
 from pricing.quote import Holding, quote
 
@@ -176,3 +176,42 @@ def test_a_broken_chain_of_receipts_is_found():
         verify_receipts([RECEIPT, second, replace(third, previous=None)])
     with pytest.raises(InvalidInvoiceError, match="at least one"):
         verify_receipts([])
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=4),
+    st.lists(st.integers(1, 40), max_size=6),
+)
+def test_an_allotted_credit_is_exactly_what_lines_and_invoice_still_admit(amounts, wishes):
+    invoice = Invoice("INV-1", "b", "EUR", tuple(Line(Charge.LIST, "tier", amount) for amount in amounts))
+    notes = []
+    for wish in wishes:
+        left = invoice.total - sum(note.amount for note in notes)
+        if wish > left:
+            with pytest.raises(OvercreditError, match=f"at most {left}"):
+                allot(invoice, wish, prior=notes)
+            continue
+        shares = allot(invoice, wish, prior=notes)
+        assert sum(amount for _, amount in shares) == wish
+        assert [line for line, _ in shares] == sorted({line for line, _ in shares})
+        for line, amount in shares:
+            notes.append(credit(invoice, line, amount, "r", prior=notes, number=f"CN-{len(notes) + 1}"))
+    for number, amount in enumerate(amounts, start=1):
+        assert sum(note.amount for note in notes if note.line_no == number) <= amount
+
+
+def test_a_line_is_credited_in_full_and_not_a_cent_more():
+    invoice = Invoice("INV-1", "b", "EUR", (Line(Charge.LIST, "tier", 10), Line(Charge.RESERVE, "reserve", 11)))
+    assert credit(invoice, 1, 10, "r", prior=[], number="CN-1").amount == 10
+    with pytest.raises(OvercreditError, match="line 1 of INV-1: expected a credit of at most 10"):
+        credit(invoice, 1, 11, "r", prior=[], number="CN-1")
+
+
+def test_a_credited_upgrade_is_bounded_by_what_was_paid_not_by_the_list_price():
+    lines = (Line(Charge.LIST, "tier", 3000), Line(Charge.UPGRADE_CREDIT, "paid before", -1200))
+    invoice = Invoice("INV-1", "b", "EUR", lines)
+    assert allot(invoice, 1800, prior=[]) == ((1, 1800),)
+    with pytest.raises(OvercreditError, match="at most 1800"):
+        allot(invoice, 1801, prior=[])
+    with pytest.raises(OvercreditError):
+        credit(invoice, 2, 1, "r", prior=[], number="CN-1")

@@ -89,6 +89,12 @@ def test_from_decimal_rounds_up(value, currency, amount):
     assert from_decimal(Decimal(value), currency) == Money(amount, currency)
 
 
+def test_forty_digits_are_the_most_that_an_amount_may_have():
+    assert from_decimal(Decimal("0." + "1" * 40), "EUR").amount == 12
+    with pytest.raises(InvalidPriceError):
+        from_decimal(Decimal("0." + "1" * 41), "EUR")
+
+
 @pytest.mark.parametrize(
     "value",
     [

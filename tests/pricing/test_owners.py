@@ -177,3 +177,11 @@ def test_bad_payouts_credits_and_totals_are_refused():
     for total, weights in ((-1, [1]), (10**6 + 1, [1]), (1, [0]), (1, []), (1, [-1])):
         with pytest.raises(InvalidShareError):
             quota_method(total, weights)
+
+
+@pytest.mark.parametrize(
+    ("total", "weights", "shares"),
+    [(3, [1, 1, 4], [1, 0, 2]), (6, [1, 2, 6], [1, 1, 4]), (6, [1, 1, 2, 20], [0, 0, 1, 5])],
+)
+def test_nobody_passes_a_share_that_is_exact_already(total, weights, shares):
+    assert quota_method(total, weights) == shares

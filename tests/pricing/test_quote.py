@@ -131,25 +131,31 @@ def test_a_bad_holding_is_refused(rank, net_paid):
 def test_replaying_a_quote_in_the_same_state_confirms_it(prices, law, rank, net_paid):
     shop, holding = book(*prices), Holding(rank, net_paid)
     offer = quote(shop, law, holding, reserve=7)
-    assert confirm(offer, shop, holding, reserve=7, now=1, expires_at=2) == offer
+    assert confirm(offer, quote(shop, law, holding, reserve=7), now=1, expires_at=2) == offer
 
 
 def test_an_expired_or_changed_quote_is_refused():
     offer = quote(REFERENCE, "tsg:1")
+    later = {"now": 1, "expires_at": 5}
     with pytest.raises(ExpiredQuoteError, match="expected an order before 5, got one at 5"):
-        confirm(offer, REFERENCE, Holding(), now=5, expires_at=5)
+        confirm(offer, offer, now=5, expires_at=5)
     with pytest.raises(ChangedQuoteError, match=r"quote book_version: expected 2 .* got 1"):
-        confirm(offer, book(9000, 3000, 1200, 500, version=2), Holding(), now=1, expires_at=5)
-    with pytest.raises(ChangedQuoteError, match="quote amount"):
-        confirm(offer, REFERENCE, Holding(3, 1200), now=1, expires_at=5)
+        confirm(offer, quote(book(9000, 3000, 1200, 500, version=2), "tsg:1"), **later)
+    with pytest.raises(ChangedQuoteError, match="quote credit: expected 1200"):
+        confirm(offer, quote(REFERENCE, "tsg:1", Holding(3, 1200)), **later)
     with pytest.raises(ChangedQuoteError, match="quote amount: expected 3500"):
-        confirm(offer, REFERENCE, Holding(), reserve=3500, now=1, expires_at=5)
+        confirm(offer, quote(REFERENCE, "tsg:1", reserve=3500), **later)
     with pytest.raises(UnknownTierError):
-        confirm(offer, book(9000, 3000, 1200, 500, chain_id="d"), Holding(), now=1, expires_at=5)
-    with pytest.raises(UnknownTierError):
-        confirm(offer, book(9000), Holding(), now=1, expires_at=5)
-    with pytest.raises(ChangedQuoteError):
-        confirm(dataclasses.replace(offer, amount=1), REFERENCE, Holding(), now=1, expires_at=5)
+        confirm(offer, quote(book(9000, 3000, 1200, 500, chain_id="d"), "tsg:1"), **later)
+    for changes in ({"amount": 1}, {"law": "tsg:2"}, {"currency": "USD"}, {"list_price": 1}):
+        with pytest.raises(ChangedQuoteError, match=next(iter(changes))):
+            confirm(dataclasses.replace(offer, **changes), offer, **later)
+
+
+def test_a_reserve_below_the_price_may_move_without_making_a_quote_stale():
+    offer, moved = quote(REFERENCE, "tsg:1", reserve=10), quote(REFERENCE, "tsg:1", reserve=3000)
+    assert confirm(offer, moved, now=1, expires_at=5) == moved
+    assert confirm(offer, dataclasses.replace(offer, rank=7), now=1, expires_at=5).rank == 7
 
 
 BARS = {"tsg:2": 2, "tsg:1": Fraction(7, 2), "tsg:1/2": 7, "tsg:1/4": 14}

@@ -200,3 +200,10 @@ def test_history_of_other_shape_is_refused():
 def test_a_plan_out_of_time_says_so():
     with pytest.raises(TimeLimitError):
         plan_caps([[10 - i, 5] for i in range(9)], [[2, 1]] * 9, 7, Limit(seconds_left=lambda: 0.0))
+
+
+def test_a_cap_that_costs_all_that_is_left_is_taken_and_of_equal_ones_the_cheaper():
+    assert plan_caps([[1000, 400]], [[2 * NANO, NANO]], NANO).caps == (2,)
+    assert plan_caps([[900, 500], [300, 200]], [[NANO, NANO // 2]] * 2, NANO + NANO // 2).caps == (1, 2)
+    generous = plan_caps([[500, 500, 500]], [[3 * NANO, 2 * NANO, NANO]], 10 * NANO)
+    assert (generous.caps, generous.used_nano) == ((3,), NANO)

@@ -83,3 +83,14 @@ def test_unknown_tiers_are_refused():
         emulated_tier(BOOK, VARIANCES, "3", 1)
     with pytest.raises(UnknownTierError, match="no variance"):
         emulated_tier(BOOK, {"2": 1.0}, "2", 1)
+
+
+def test_a_tier_of_exactly_the_long_run_variance_is_the_one_emulated():
+    assert steady_variance(2.0, 1.0) == 1.0
+    shop = PriceBook("c", 1, "EUR", (TierPrice("top", 30), TierPrice("same", 20), TierPrice("low", 10)))
+    assert emulated_tier(shop, {"top": 0.5, "same": 1.0, "low": 2.0}, "low", drift=1.0).law == "same"
+
+
+def test_a_subscriber_who_starts_at_the_goal_has_settled():
+    assert snapshots_to_settle(2.0, 1.0, within=1.0) == 1
+    assert snapshots_to_settle(2.0, 1.0, within=0.999) == 2

@@ -1,0 +1,52 @@
+"""Writes that need the catalogue checked: the check runs beside the writer, its verdict is compared inside."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from app.catalog.arbitrage import CatalogueChangedError, Checked, rivals_of, rivals_version
+from app.catalog.verdicts import Offer, judge
+from app.errors import ConflictError
+from app.store.database import Database
+from pricing.limit import limit_of
+
+__all__ = ["ARBITRAGE_SECONDS", "write_checked"]
+
+ARBITRAGE_SECONDS = 5.0
+_ATTEMPTS = 5
+T = TypeVar("T")
+
+
+async def write_checked(
+    database: Database, at: str, find: Callable[[Connection], Offer], work: Callable[[Connection, Checked], T]
+) -> T:
+    """Check an offer against what is on sale, then write; check again where others have changed that meanwhile.
+
+    Args:       find: the offer as the write will make it. work: the write; it hands the verdict to `check_offer`.
+    Raises:     ConflictError: the catalogue changed under every attempt.
+    """
+
+    def read(connection: Connection) -> tuple[Offer, list[Offer], str]:
+        offer = find(connection)
+        return offer, rivals_of(connection, offer), rivals_version(connection, offer)
+
+    for _ in range(_ATTEMPTS):
+        offer, rivals, version = await database.read(read)
+        limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
+        ruling = await asyncio.to_thread(judge, offer, rivals, limit)
+        checked = Checked(offer, version, ruling, at)
+
+        def write(connection: Connection, checked: Checked = checked) -> T:
+            return work(connection, checked)
+
+        try:
+            return await database.write(write)
+        except CatalogueChangedError:
+            continue
+    raise ConflictError(
+        f"catalogue: expected one that stands still while it is checked, got {_ATTEMPTS} changes (try again)",
+        reason="catalogue-changed",
+    )

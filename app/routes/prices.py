@@ -1,0 +1,106 @@
+"""What prices would earn and whether they hold: simulations, verdicts on arbitrage, audits."""
+
+import asyncio
+import time
+from typing import Any
+
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from sqlalchemy import Connection
+
+from app.auth.accounts import Caller, Role
+from app.catalog.arbitrage import ruling_of
+from app.catalog.auditing import AUDIT, price_audit
+from app.catalog.books import book_of_chain
+from app.catalog.planning import subscription_floor, tier_caps, variances_of
+from app.catalog.simulation import Demand, simulate
+from app.catalog.views import product_view
+from app.clock import time_text
+from app.errors import InvalidRequestError, NotFoundError
+from app.market import Market
+from app.routes.catalog import owned_dataset
+from app.wire import SimulationRequest, SubscriptionRequest
+from pricing.limit import limit_of
+from tiers.budget import decimal_text, parse_decimal, parse_epsilon
+
+__all__ = ["audit_prices", "caps", "simulate_prices", "subscription", "verdict"]
+
+_OWNERS = {"roles": (Role.OWNER,), "refuses": (NotFoundError,)}
+_SIMULATION_SECONDS = 5.0
+_BUYERS_LIMIT = 100_000
+
+
+@post("/v1/price-simulations", opt={"roles": (Role.OWNER,), "refuses": (NotFoundError,)}, status_code=201)
+async def simulate_prices(
+    request: Request[Caller, Any, Any], data: JSONBody[SimulationRequest], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Return what menus would earn on the owner's own demand data, "up to"; nothing is stored or changed."""
+    if sum(kind.count for kind in data.demand) > _BUYERS_LIMIT:
+        raise InvalidRequestError(f"demand: expected at most {_BUYERS_LIMIT} buyers in all, got more")
+    demand = Demand(tuple(kind.count for kind in data.demand), tuple(kind.values_minor for kind in data.demand))
+    current: list[int] | None = None
+    variances: list[float] | None = None
+    if data.product is not None:
+        product = data.product
+
+        def read(connection: Connection) -> tuple[list[int], list[float]]:
+            view = product_view(connection, product)
+            owned_dataset(connection, request.user, view.dataset)
+            book = book_of_chain(connection, view.chain)
+            return [tier.price for tier in book.tiers], list(variances_of(connection, view.chain).values())
+
+        current, variances = await market.database.read(read)
+    limit = limit_of(_SIMULATION_SECONDS, time.monotonic)
+    return dict(await asyncio.to_thread(simulate, demand, current, limit, variances))
+
+
+@get("/v1/products/{product:str}/verdict", opt=_OWNERS)
+async def verdict(
+    request: Request[Caller, Any, Any], product: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Return the newest verdict on a product of the caller's: safe, arbitrage and its bundle, or why not."""
+
+    def read(connection: Connection) -> dict[str, Any]:
+        view = product_view(connection, product)
+        owned_dataset(connection, request.user, view.dataset)
+        return {"product": product, **ruling_of(connection, view.chain)}
+
+    return await market.database.read(read)
+
+
+@post("/v1/datasets/{dataset:str}/tier-caps", opt=_OWNERS, status_code=201)
+async def caps(
+    request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Return up to which tier each question should be sold, by the sales so far and the budget left."""
+
+    def read(connection: Connection) -> dict[str, Any]:
+        owned_dataset(connection, request.user, dataset)
+        return tier_caps(connection, dataset, limit_of(_SIMULATION_SECONDS, time.monotonic))
+
+    return await market.database.read(read)
+
+
+@post("/v1/products/{product:str}/subscription-floor", opt=_OWNERS, status_code=201)
+async def subscription(
+    request: Request[Caller, Any, Any],
+    product: FromPath[str],
+    data: JSONBody[SubscriptionRequest],
+    market: NamedDependency[Market],
+) -> dict[str, Any]:
+    """Return the one-off tier that a subscription to every snapshot emulates, and so the least it should cost."""
+    drift, epsilon = parse_decimal("drift", data.drift), decimal_text(parse_epsilon(data.epsilon))
+
+    def read(connection: Connection) -> dict[str, Any]:
+        owned_dataset(connection, request.user, product_view(connection, product).dataset)
+        return subscription_floor(connection, product, epsilon, drift)
+
+    return await market.database.read(read)
+
+
+@post("/v1/price-audits", opt={"roles": (Role.OWNER, Role.OPERATOR)}, status_code=202)
+async def audit_prices(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> dict[str, str]:
+    """Start the full arbitrage check of the live catalogue (three stages) as a job; listings show what it finds."""
+    work = price_audit(market.database, time_text(market.clock()))
+    return {"job": await market.jobs.start(request.user.id, AUDIT, work)}

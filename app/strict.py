@@ -1,0 +1,52 @@
+"""JSON that every parser reads the same way: no key twice, no NaN, no infinity, no endless nesting."""
+
+import json
+from typing import Any
+
+from app.errors import InvalidRequestError
+
+__all__ = ["check_json"]
+
+
+def check_json(name: str, raw: bytes) -> None:
+    """Pass if `raw` is JSON that parsers cannot differ on.
+
+    Raises:     InvalidRequestError: what it is not.
+    Example:
+        >>> check_json("body", b'{"count": 1, "count": 2}')
+        Traceback (most recent call last):
+        app.errors.InvalidRequestError: body: expected JSON, got a repeated key
+    """
+    try:
+        json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except RecursionError:
+        raise InvalidRequestError(f"{name}: expected JSON of bounded depth, got deeper nesting") from None
+    except ValueError as error:
+        raise InvalidRequestError(f"{name}: expected JSON, got {_reason(error)}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _RepeatedKeyError
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise _ConstantError
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+class _ConstantError(ValueError):
+    pass
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, _RepeatedKeyError):
+        return "a repeated key"
+    if isinstance(error, _ConstantError):
+        return "a number that JSON does not have"
+    return "something else"
