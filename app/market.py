@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, Engine, select
 
@@ -12,11 +13,18 @@ from app.auth.guard import Authenticator
 from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
 from app.clock import Clock, time_text, utc_now
-from app.engine.release import ReleaseEngine, Unsealed
+from app.engine.release import ComputedDraw, ReleaseEngine, Unsealed
 from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
-from app.errors import AppError, ForkedLogError, NotEntitledError, StoreBehindError, StoreUnavailableError
+from app.errors import (
+    AppError,
+    ConflictError,
+    ForkedLogError,
+    NotEntitledError,
+    StoreBehindError,
+    StoreUnavailableError,
+)
 from app.formats.kept import Renderings
 from app.jobs.runner import Jobs
 from app.keyring import Keyring
@@ -32,6 +40,7 @@ from app.store.schema import chains, entitlements, orders, planned_tiers
 __all__ = ["Answer", "Market", "found_market", "recorder_of"]
 
 _KEPT_GRANTS = 100_000
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +134,24 @@ class Market:
         try:
             placed = await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
         except ChainUndrawnError as undrawn:
-            placed = await self._draw_and_order(undrawn.chain, caller, quote, key)
+            placed = await self._draw_and_order(undrawn.chain.id, caller, quote, key)
         unsealed = self.engine.unseal(placed.chain, placed.tier, placed.sealed, placed.commitment)
         body = answer_document(placed.chain, placed.tier, unsealed.answer)
         await self.cache.put(placed.chain.id, placed.tier.law, body)
         return placed, Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
 
-    async def _draw_and_order(self, chain: ChainState, caller: Caller, quote: str, key: str) -> PlacedOrder:
-        async with self._drawing[chain.id]:
-            now, desk = self.clock(), self.desk
-            try:
-                return await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
-            except ChainUndrawnError:
-                computed = await asyncio.to_thread(self.engine.compute, chain)
-            return await self.database.write(
-                lambda connection: desk.order(connection, caller, quote, key, now, computed)
-            )
+    async def _draw_and_order(self, chain: str, caller: Caller, quote: str, key: str) -> PlacedOrder:
+        """Draw what is due and sell it; where others drew in between, so that something else is due, draw again."""
+        computed: tuple[ComputedDraw, ...] | None = None
+        async with self._drawing[chain]:
+            for _ in range(_ATTEMPTS):
+                now, made = self.clock(), computed
+                work = partial(self.desk.order, caller=caller, quote_id=quote, key=key, now=now, computed=made)
+                try:
+                    return await self.database.write(work)
+                except ChainUndrawnError as undrawn:
+                    computed = await asyncio.to_thread(self.engine.compute, undrawn.chain, undrawn.tier)
+        raise ConflictError("tier: expected a chain that others leave alone for a moment, got one that keeps changing")
 
     async def answer(self, caller: Caller, chain: str, law: str) -> Answer:
         """Return an issued answer to somebody entitled to it: the entitlement is checked on every path, hits included.

@@ -37,16 +37,23 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TierView(msgspec.Struct, frozen=True, kw_only=True):
-    """One tier on a listing: what it promises and costs, and whether the budget still admits it."""
+    """One tier on a listing: what it promises and costs, and whether the budget still admits it.
+
+    `added_at` is the time of a tier that joined a chain already drawn: what was known by then may have moved its owner
+    to add it, so its error bar holds only as far as it did not.
+    """
 
     rank: int
     law: str
     epsilon: str
+    delta: str
+    family: str
     half_width: str
     half_width_value: str
     same_as_above: str | None
     price_minor: int
     admitted: bool
+    added_at: str | None
 
 
 class ProductView(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +84,10 @@ class ProductView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset as its owner sees it: exact budget, and the charge of every chain."""
+    """A dataset as its owner sees it: exact budget, and the charge of every chain, in ε (a pure ledger) or ρ.
+
+    `promise` is the ε and δ of an approximate budget.
+    """
 
     dataset: str
     name: str
@@ -85,6 +95,8 @@ class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     unit: str
     salt: str
+    budget_kind: str
+    promise: list[str] | None
     budget: str
     spent: str
     remaining: str

@@ -43,6 +43,7 @@ Paragraph: TypeAlias = Annotated[str, Meta(max_length=4_000, pattern=r"^[^\x00]*
 Contract: TypeAlias = Annotated[
     dict[Identity, Annotated[int, Meta(ge=0, le=10**9)]], Meta(min_length=1, max_length=1_000)
 ]
+Family: TypeAlias = Literal["auto", "tsg", "msdlap", "skellam", "lattice-gaussian", "discrete-gaussian"]
 Minor: TypeAlias = Annotated[int, Meta(ge=0, le=10**12)]  # in millionths, owners' shares still fit 64 bits
 
 
@@ -132,7 +133,11 @@ class ContractRequest(_Request, frozen=True, kw_only=True):
 
 
 class DatasetRequest(_Request, frozen=True, kw_only=True):
-    """A dataset: its file in the data folder, its columns, its unit, ceilings of a unit's contribution, its budget."""
+    """A dataset: its file in the data folder, its columns, its unit, ceilings of a unit's contribution, its budget.
+
+    `budget` is an ε (pure), a ρ (zcdp), or the ε of a promise (approx, with `budget_delta`), which is kept as the ρ
+    that it allows; quota, window and charges are in the units of the ledger: ε if it is pure, else ρ.
+    """
 
     name: Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-z0-9][a-z0-9-]*\Z")]
     title: Line
@@ -145,8 +150,9 @@ class DatasetRequest(_Request, frozen=True, kw_only=True):
     ordering: Annotated[tuple[Name, ...], Meta(max_length=32)] = ()
     max_rows_per_unit: Annotated[int, Meta(ge=1, le=ROWS_LIMIT)]
     max_groups_per_unit: Annotated[int, Meta(ge=1, le=GROUPS_LIMIT)]
-    budget_kind: Literal["pure"] = "pure"
+    budget_kind: Literal["pure", "zcdp", "approx"] = "pure"
     budget: Decimal
+    budget_delta: Decimal | None = None
     quota: Decimal | None = None
     window: WindowRequest | None = None
     adhoc: Annotated[tuple[Decimal, ...], Meta(max_length=64)] = ()
@@ -162,7 +168,11 @@ class TierRequest(_Request, frozen=True, kw_only=True):
 
 
 class ProductRequest(_Request, frozen=True, kw_only=True):
-    """A product: a question on a dataset and its tiers, most accurate first."""
+    """A product: a question on a dataset and its tiers, most accurate first.
+
+    `family` is one family of noise for all tiers, or "auto" for the least noisy one on each; `delta` is the δ of all
+    tiers, 0 for pure ones. On a question that has a chain, tiers that it lacks are added to it.
+    """
 
     dataset: Identity
     title: Line
@@ -173,6 +183,8 @@ class ProductRequest(_Request, frozen=True, kw_only=True):
     currency: Currency
     query: Query
     tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=64)]
+    family: Family = "auto"
+    delta: Decimal = "0"
     state: Literal["draft", "live"] = "live"
 
 

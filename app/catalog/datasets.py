@@ -20,18 +20,25 @@ from app.log.leaves import ADJACENCY, DatasetLeaf, SnapshotLeaf, plain_text
 from app.queries.schema import DatasetSchema
 from app.settings import Settings
 from app.store.schema import datasets, snapshots
+from tiers.accounting.charges import LedgerKind
+from tiers.accounting.filters import ApproxFilter
+from tiers.budget import NANO, decimal_text, parse_decimal
 
 __all__ = [
     "ADJACENCY",
+    "Budget",
     "DatasetRow",
     "Limits",
     "NewDataset",
     "PreparedSnapshot",
     "add_snapshot",
     "dataset_of",
+    "nano_of",
     "prepare_snapshot",
     "register",
 ]
+
+_BUDGET_CEILING = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +49,56 @@ class NewDataset:
     title: str
     description: str
     notice: str
-    budget_nano: int
+    budget: "Budget"
     schema: DatasetSchema
     owners: Mapping[str, int]
     reserve: tuple[int, int] | None
     limits: "Limits"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a dataset may spend in all: a kind of ledger, its units of 10⁻⁹ (of ε, else of ρ), and what they promise.
+
+    Args:       promise: ε and δ of an approximate budget, as decimals; its units are ⌊ρ*(ε, δ)·10⁹⌋.
+    Example:
+        >>> Budget.of("approx", "1", "0.000001").nano
+        22360381
+    """
+
+    kind: LedgerKind
+    nano: int
+    promise: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, kind: str, amount: str, delta: str | None = None) -> "Budget":
+        """Return the budget that an owner's words state.
+
+        Raises:     InvalidRequestError: δ where none is meant, or none where one is; an amount that is no multiple of
+                    10⁻⁹, or not from there to 1,000. InvalidParameterError: an (ε, δ) that allows nothing.
+        """
+        ledger = LedgerKind(kind)
+        if (ledger is LedgerKind.APPROX) != (delta is not None):
+            raise InvalidRequestError("budget_delta: expected one for an approx budget, and for no other, got another")
+        nano = nano_of("budget", amount)
+        if delta is None:
+            return cls(ledger, nano)
+        epsilon, small = parse_decimal("budget", amount), parse_decimal("budget_delta", delta)
+        return cls(ledger, ApproxFilter.of(epsilon, small).budget_nano, (decimal_text(epsilon), decimal_text(small)))
+
+
+def nano_of(name: str, text: str) -> int:
+    """Return an amount of a ledger as whole units of 10⁻⁹.
+
+    Raises:     InvalidRequestError: not a multiple of 10⁻⁹ from there to 1,000.
+    Example:
+        >>> nano_of("budget", "0.5")
+        500000000
+    """
+    amount = parse_decimal(name, text) * NANO
+    if amount.denominator != 1 or not 0 < amount <= _BUDGET_CEILING * NANO:
+        raise InvalidRequestError(f"{name}: expected more than 0, at most {_BUDGET_CEILING}, in steps of 10⁻⁹")
+    return int(amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +136,7 @@ class DatasetRow:
     description: str
     notice: str
     schema: DatasetSchema
-    budget_nano: int
+    budget: Budget
     spent_nano: int
     snapshot: str
     limits: Limits
@@ -132,7 +184,9 @@ def register(
         "notice": new.notice,
         "salt": new.schema.salt,
         "schema_json": schema,
-        "budget_nano": new.budget_nano,
+        "budget_kind": new.budget.kind.value,
+        "promise_json": msgspec.json.encode(new.budget.promise).decode() if new.budget.promise else None,
+        "budget_nano": new.budget.nano,
         "spent_nano": 0,
         "contract_version": 0,
         "reserve_low_minor": new.reserve[0] if new.reserve else None,
@@ -172,10 +226,11 @@ def register(
                 unit=unit,
                 adjacency=ADJACENCY,
                 salt=new.schema.salt,
-                budget_kind="pure",
-                budget_nano=new.budget_nano,
+                budget_kind=new.budget.kind.value,
+                budget_nano=new.budget.nano,
                 schema=plain_text(new.schema),
                 reserve_minor=list(new.reserve) if new.reserve else None,
+                promise=list(new.budget.promise) if new.budget.promise else None,
             ),
             lambda index: _snapshot_leaf(index, dataset, snapshot, at),
         ],
@@ -233,7 +288,11 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
         description=row.description,
         notice=row.notice,
         schema=msgspec.json.decode(row.schema_json, type=DatasetSchema),
-        budget_nano=row.budget_nano,
+        budget=Budget(
+            LedgerKind(row.budget_kind),
+            row.budget_nano,
+            None if row.promise_json is None else msgspec.json.decode(row.promise_json, type=tuple[str, str]),
+        ),
         spent_nano=row.spent_nano,
         snapshot=connection.execute(newest.limit(1)).scalar_one(),
         limits=Limits(

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 
 from app.catalog.arbitrage import Offer, check_catalogue, live_offers, offer_of, verdict_on
 from app.catalog.datasets import DatasetRow
+from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
 from app.clock import new_id
 from app.errors import ConflictError, InvalidQueryError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
@@ -25,10 +26,11 @@ from pricing.book import PriceBook, TierPrice
 from pricing.errors import ArbitrageError, CurrencyMismatchError
 from pricing.limit import UNLIMITED, Limit
 from pricing.money import check_currency
+from tiers.accounting.levels import tier_level
 from tiers.budget import Ladder, decimal_text
-from tiers.canonical import canonical_bytes
-from tiers.chain import ChainPlan, PlannedTier, plan
-from tiers.identity import chain_identity
+from tiers.chain import ChainPlan, PlannedTier, extend, plan
+from tiers.identity import TierLaw, chain_identity
+from tiers.rank import by_accuracy
 
 __all__ = [
     "DRAFT",
@@ -68,6 +70,8 @@ class NewProduct:
     epsilons: tuple[str, ...]
     prices_minor: tuple[int, ...]
     state: str = "live"
+    family: str = "auto"
+    delta: str = "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,10 @@ def grain_of(canonical: CanonicalQuery) -> int:
     return canonical.measure.grain_exponent if isinstance(canonical.measure, SumSteps) else 0
 
 
-def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
+def plan_product(dataset: DatasetRow, new: NewProduct, known: tuple[TierLaw, ...] = ()) -> PlannedProduct:
     """Plan a product; a plan or book that cannot exist is refused here, not at the first sale.
+
+    Args:       known: the laws of the question's chain, where it has one: tiers that it lacks are added to it.
 
     Raises:     InvalidQueryError: outside the model or without derivable sensitivity. BudgetOrderError and
                 InvalidParameterError: a bad ladder. InvalidPriceError: a bad book, or one that falls with accuracy.
@@ -113,18 +119,13 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
             "measure: expected one that a single chain answers, got a mean (publish its sum and its count)"
         )
     derivation = derive(canonical)
-    chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set, "tsg")
+    chain_plan = _ladder(new, derivation, known)
+    for tier in chain_plan.tiers:
+        tier_level(dataset.budget.kind, tier.law)  # refuses a law that the ledger cannot charge
     digest = fingerprint(canonical.fingerprint_document())
     chain = chain_identity(dataset.id, dataset.snapshot, digest)
     prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
-    try:
-        book = PriceBook(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices))
-    except ArbitrageError:
-        falls = next(rank for rank, (a, b) in enumerate(pairwise(new.prices_minor), start=1) if b > a)
-        raise InvalidRequestError(
-            f"prices: expected none that falls with accuracy, got {new.prices_minor[falls]} at ε "
-            f"{new.epsilons[falls]} above {new.prices_minor[falls - 1]} at ε {new.epsilons[falls - 1]}"
-        ) from None
+    book = _book(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices), new)
     order = permutation(new.query, dataset.schema)
     return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
 
@@ -136,8 +137,9 @@ def publish(
 
     Args:       limit: how long the arbitrage check against the live catalogue may take; what it does not settle in
                 time is "uncertified", never "safe".
-    Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same
-                ones; or some product of the catalogue, this one included, could be had for less by combining others.
+    Raises:     ConflictError: the chain has other prices for the same laws, or reserved too little for a new one; an
+                analyst asks for tiers that it lacks; or some product of the catalogue, this one included, could be had
+                for less by combining others.
     """
     _same_currency(connection, dataset.owner, planned.book.currency)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
@@ -223,7 +225,8 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
             currency=planned.book.currency,
         )
     )
-    connection.execute(planned_tiers.insert(), [_tier_row(planned.chain, tier) for tier in planned.plan.tiers])
+    rows = [tier_row(dataset.budget.kind, planned.chain, tier) for tier in planned.plan.tiers]
+    connection.execute(planned_tiers.insert(), rows)
     _insert_book(connection, planned.book)
 
 
@@ -233,26 +236,36 @@ def _join_chain(
     """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
     states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
-    if planned.new.state != INTERNAL and set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
-        fresh = replace(planned.book, version=book.version + 1)
+    owners = {tier.law: tier.price for tier in planned.book.tiers}
+    if planned.new.state != INTERNAL and set(states) == {INTERNAL}:
+        taken = tuple(TierPrice(tier.law, owners.get(tier.law, tier.price)) for tier in book.tiers)
+        fresh = _book(planned.chain, book.version + 1, planned.book.currency, taken)
         reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, limit)
         book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
     late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
-    if late:
-        raise ConflictError(
-            "ladder: expected tiers of the chain that this question has already, got others (no late tiers yet)",
-            reason="late-tier",
-            epsilons=[decimal_text(tier.epsilon) for tier in late],
-            chain=planned.chain,
-        )
     if planned.new.state == INTERNAL:
+        if late:
+            raise ConflictError(
+                "ladder: expected tiers of the chain that this question has already, got others (the owner adds)",
+                reason="late-tier",
+                epsilons=[decimal_text(tier.epsilon) for tier in late],
+                chain=planned.chain,
+            )
         return  # analysts pay nothing, whatever the chain's prices are
-    differing = [tier.law for tier in planned.book.tiers if known[tier.law] != tier.price]
+    differing = [tier.law for tier in planned.book.tiers if known.get(tier.law, tier.price) != tier.price]
     if differing or planned.book.currency != book.currency:
         raise ConflictError(
             "prices: expected the chain's own (one good has one price), got others", chain=planned.chain, laws=differing
         )
+    if late:
+        add_tiers(connection, dataset.budget.kind, planned.chain, [tier.law for tier in late], at)
+        ranked = by_accuracy(laws_of_chain(connection, planned.chain))
+        prices = {**known, **owners}
+        tiers = tuple(TierPrice(law.identity, prices[law.identity]) for law in ranked)
+        extended = _book(planned.chain, book.version + 1, book.currency, tiers)
+        _insert_book(connection, extended)
+        connection.execute(chains.update().where(chains.c.id == planned.chain).values(book_version=extended.version))
 
 
 def planned_offer(dataset: DatasetRow, planned: PlannedProduct) -> Offer:
@@ -363,8 +376,28 @@ def _same_currency(connection: Connection, owner: str, currency: str) -> None:
         raise CurrencyMismatchError(kept_in, currency)
 
 
-def _laws(book: PriceBook) -> tuple[str, ...]:
-    return tuple(tier.law for tier in book.tiers)
+def _ladder(new: NewProduct, derivation: Derivation, known: tuple[TierLaw, ...]) -> ChainPlan:
+    """The tiers that a product offers, with the ranks that they have on the chain as it will be."""
+    ladder = Ladder.parse(new.epsilons)
+    if not known:
+        return plan(ladder, derivation.change_set, new.family, new.delta)
+    whole = extend(known, ladder, new.family, new.delta)
+    return ChainPlan(whole.change_set, tuple(tier for tier in whole.tiers if tier.epsilon in set(ladder)))
+
+
+def _book(
+    chain: str, version: int, currency: str, tiers: tuple[TierPrice, ...], new: NewProduct | None = None
+) -> PriceBook:
+    try:
+        return PriceBook(chain, version, currency, tiers)
+    except ArbitrageError:
+        prices = [tier.price for tier in tiers]
+        falls = next(rank for rank, (a, b) in enumerate(pairwise(prices), start=1) if b > a)
+        lower, upper = (f" at ε {new.epsilons[place]}" if new else "" for place in (falls, falls - 1))
+        raise InvalidRequestError(
+            f"prices: expected none that falls with accuracy, got {prices[falls]}{lower} "
+            f"above {prices[falls - 1]}{upper}"
+        ) from None
 
 
 def _insert_book(connection: Connection, book: PriceBook) -> None:
@@ -375,19 +408,6 @@ def _insert_book(connection: Connection, book: PriceBook) -> None:
             for tier in book.tiers
         ],
     )
-
-
-def _tier_row(chain: str, tier: PlannedTier) -> Mapping[str, object]:
-    return {
-        "chain_id": chain,
-        "law": tier.law.identity,
-        "rank": tier.rank,
-        "law_json": canonical_bytes(tier.law.document()).decode(),
-        "epsilon": decimal_text(tier.epsilon),
-        "level_nano": tier.level_nano,
-        "half_width": str(tier.half_width),
-        "same_as_above": None if tier.same_as_above is None else f"{tier.same_as_above:.4f}",
-    }
 
 
 def _ranks(connection: Connection, chain: str) -> Mapping[str, int]:
@@ -417,7 +437,8 @@ def _leaf(
         chain=planned.chain,
         derivation=list(planned.derivation.sentences),
         tiers=[
-            _leaf_tier(tier, book.price_of(tier.law.identity), ranks[tier.law.identity]) for tier in planned.plan.tiers
+            _leaf_tier(dataset, tier, book.price_of(tier.law.identity), ranks[tier.law.identity])
+            for tier in planned.plan.tiers
         ],
         currency=book.currency,
         book_version=book.version,
@@ -425,12 +446,12 @@ def _leaf(
     )
 
 
-def _leaf_tier(tier: PlannedTier, price_minor: int, rank: int) -> PlanTier:
+def _leaf_tier(dataset: DatasetRow, tier: PlannedTier, price_minor: int, rank: int) -> PlanTier:
     return PlanTier(
         rank=rank,
         law=tier.law.document(),
         epsilon=decimal_text(tier.epsilon),
-        level_nano=tier.level_nano,
+        level_nano=tier_level(dataset.budget.kind, tier.law),
         half_width=str(tier.half_width),
         price_minor=price_minor,
     )

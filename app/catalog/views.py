@@ -5,15 +5,17 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from app.catalog.datasets import DatasetRow
 from app.errors import NotFoundError
 from app.ledger.budget import budget_state, nano_text
 from app.store.schema import book_prices, chains, datasets, offers, planned_tiers, products
 from app.views import DatasetView, ProductView, TierView
-from tiers.accounting.filters import PureFilter, increment
+from tiers.accounting.charges import LedgerKind, charge_nano, charge_rule
+from tiers.accounting.filters import PureFilter
 from tiers.budget import decimal_text
+from tiers.identity import TierLaw
 
 __all__ = ["dataset_view", "list_products", "product_view"]
 
@@ -45,9 +47,11 @@ def dataset_view(connection: Connection, dataset: DatasetRow) -> DatasetView:
         snapshot=dataset.snapshot,
         unit=dataset.schema.unit or "row",
         salt=dataset.schema.salt,
-        budget=nano_text(dataset.budget_nano),
+        budget_kind=dataset.budget.kind.value,
+        promise=None if dataset.budget.promise is None else list(dataset.budget.promise),
+        budget=nano_text(dataset.budget.nano),
         spent=nano_text(dataset.spent_nano),
-        remaining=nano_text(dataset.budget_nano - dataset.spent_nano),
+        remaining=nano_text(dataset.budget.nano - dataset.spent_nano),
         chains=[
             {"chain": row.id, "charged": nano_text(row.highest_nano), "highest_issued_rank": row.highest_rank}
             for row in charged
@@ -68,6 +72,7 @@ def _listing() -> Any:
             chains.c.currency,
             datasets.c.title.label("dataset_title"),
             datasets.c.notice.label("dataset_notice"),
+            datasets.c.budget_kind,
             datasets.c.budget_nano,
             datasets.c.spent_nano,
         )
@@ -119,11 +124,18 @@ def _tiers(connection: Connection, row: Row[Any]) -> list[TierView]:
         .order_by(planned_tiers.c.rank)
     )
     ledger = PureFilter(row.budget_nano, row.spent_nano)
-    return [_tier(tier._asdict(), row, ledger) for tier in connection.execute(wanted)]
+    levels = select(func.max(planned_tiers.c.level_nano)).where(planned_tiers.c.chain_id == row.chain_id)
+    top = connection.execute(levels).scalar_one()
+    return [_tier(tier._asdict(), row, ledger, top) for tier in connection.execute(wanted)]
 
 
-def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter) -> TierView:
+def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter, top: int) -> TierView:
+    law = TierLaw.from_document(msgspec.json.decode(tier["law_json"]))
+    rule = charge_rule(LedgerKind(row.budget_kind), law.noise.family)
     return TierView(
+        family=law.noise.family,
+        delta=decimal_text(law.delta),
+        added_at=tier["added_at"],
         rank=tier["rank"],
         law=tier["law"],
         epsilon=tier["epsilon"],
@@ -131,5 +143,5 @@ def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter) -> TierVie
         half_width_value=decimal_text(int(tier["half_width"]) * Fraction(2) ** row.grain),
         same_as_above=tier["same_as_above"],
         price_minor=tier["price_minor"],
-        admitted=ledger.admits(increment(tier["level_nano"], row.highest_nano)),
+        admitted=ledger.admits(charge_nano(rule, tier["level_nano"], top, row.highest_nano)),
     )

@@ -36,7 +36,7 @@ from pricing.errors import CurrencyMismatchError
 from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, quote
-from tiers.budget import parse_decimal, parse_epsilon
+from tiers.budget import nano_up, parse_decimal, parse_epsilon
 from tiers.canonical import Document, canonical_bytes
 
 __all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "Selection"]
@@ -45,11 +45,11 @@ QUOTE_SECONDS = 900
 
 
 class ChainUndrawnError(Exception):
-    """The sale needs a chain that nobody has drawn yet; carries the chain to draw. Never leaves the engine."""
+    """The sale needs draws that nobody has made yet; carries chain and tier. Never leaves the engine."""
 
-    def __init__(self, chain: ChainState) -> None:
-        self.chain = chain
-        super().__init__("chain: expected drawn answers, got none yet")
+    def __init__(self, chain: ChainState, tier: Tier) -> None:
+        self.chain, self.tier = chain, tier
+        super().__init__("tier: expected a drawn answer, got none yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +140,10 @@ class Desk:
 
         One transaction: right to the tier, price, budget, draws, money, order, log. Anything that fails leaves nothing.
 
-        Args:       computed: the chain's draws, where the caller has just computed them.
-        Raises:     ChainUndrawnError: admitted, but the chain must be drawn first. QuoteExpiredError, ForbiddenError,
-                    InsufficientFundsError, BudgetRefusedError, IdempotencyError: refused, nothing stored.
+        Args:       computed: the draws that were due when the caller made them.
+        Raises:     ChainUndrawnError: admitted, but the tier must be drawn first, or again: others were faster.
+                    QuoteExpiredError, ForbiddenError, InsufficientFundsError, BudgetRefusedError, IdempotencyError:
+                    refused, nothing stored.
         """
         digest = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
         placed = self._replay(connection, caller, key, digest)
@@ -163,14 +164,15 @@ class Desk:
         price = Money(offered.amount, offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
         post(connection, market_account(connection, price.currency, at), "sale", price, order_id, at)
-        if not chain.drawn:
-            if computed is None:
-                raise ChainUndrawnError(chain)
+        wanted = self.engine.due(chain, tier)
+        if wanted:
+            if computed is None or tuple(draw.spec for draw in computed) != wanted:
+                raise ChainUndrawnError(chain, tier)
             self.engine.install(connection, chain, computed, at)
             chain, row = chain_of_product(connection, self.settings, cited.product_id)
             tier = chain.tier(cited.law)
         charge(connection, chain, tier, due)
-        loss = max(tier.level_nano, chain.highest_nano)
+        loss = chain.highest_nano + due
         accrue(connection, chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
         leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
         receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
@@ -314,7 +316,7 @@ class Desk:
 
 
 def _below_ceiling(caller: Caller, tier: Tier) -> bool:
-    return caller.ceiling_nano is None or tier.level_nano <= caller.ceiling_nano
+    return caller.ceiling_nano is None or nano_up(tier.document.epsilon()) <= caller.ceiling_nano
 
 
 def _on_sale(row: Row[Any], caller: Caller) -> None:

@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
 from app.catalog.dashboards import dashboard_of, list_dashboards, save_dashboard
-from app.catalog.datasets import dataset_of
+from app.catalog.datasets import DatasetRow, dataset_of
+from app.catalog.ladders import laws_of_question
 from app.catalog.products import INTERNAL, NewProduct, plan_product, publish
 from app.catalog.views import product_view
 from app.clock import time_text
@@ -20,6 +21,7 @@ from app.market import Market
 from app.views import ProductView
 from app.wire import DashboardRequest, QuestionRequest
 from pricing.limit import UNLIMITED
+from tiers.identity import TierLaw
 
 __all__ = ["ask", "dashboard", "dashboards", "save"]
 
@@ -33,7 +35,12 @@ async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) 
     Nothing is drawn or charged until a tier of it is ordered, at no price, through the same path as every sale.
     """
     at = time_text(market.clock())
-    dataset = await market.database.read(lambda connection: dataset_of(connection, data.dataset))
+
+    def known(connection: Connection) -> tuple[DatasetRow, tuple[TierLaw, ...]]:
+        row = dataset_of(connection, data.dataset)
+        return row, laws_of_question(connection, row, data.query)
+
+    dataset, laws = await market.database.read(known)
     ladder = dataset.limits.adhoc
     if not ladder:
         raise ForbiddenError("dataset: expected one whose owner allows questions, got one without a ladder for them")
@@ -49,7 +56,7 @@ async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) 
         prices_minor=(0,) * len(ladder),
         state=INTERNAL,
     )
-    planned = await asyncio.to_thread(plan_product, dataset, new)
+    planned = await asyncio.to_thread(plan_product, dataset, new, laws)
 
     def work(connection: Connection) -> ProductView:
         current = dataset_of(connection, data.dataset)

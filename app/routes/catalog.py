@@ -11,8 +11,9 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.datasets import DatasetRow, Limits, NewDataset, dataset_of, prepare_snapshot
+from app.catalog.datasets import Budget, DatasetRow, Limits, NewDataset, dataset_of, nano_of, prepare_snapshot
 from app.catalog.datasets import register as store_dataset
+from app.catalog.ladders import laws_of_question
 from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product
 from app.catalog.products import publish as store_product
 from app.catalog.products import withdraw as withdraw_product
@@ -27,7 +28,8 @@ from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
 from pricing.limit import limit_of
 from pricing.scarcity import ReserveCurve
-from tiers.budget import NANO, Ladder, decimal_text, parse_decimal
+from tiers.budget import Ladder, decimal_text
+from tiers.identity import TierLaw
 
 __all__ = [
     "ARBITRAGE_SECONDS",
@@ -40,7 +42,6 @@ __all__ = [
     "withdraw",
 ]
 
-_BUDGET_CEILING = 1_000
 ARBITRAGE_SECONDS = 5.0
 
 
@@ -61,7 +62,7 @@ async def register(
     request: Request[Caller, Any, Any], data: JSONBody[DatasetRequest], market: NamedDependency[Market]
 ) -> DatasetView:
     """Register a file of the data folder as a dataset: an immutable snapshot, a salt and a budget of its own."""
-    budget = _nano("budget", data.budget)
+    budget = Budget.of(data.budget_kind, data.budget, data.budget_delta)
     schema = DatasetSchema(
         columns=data.columns,
         salt=secrets.token_hex(32),
@@ -74,7 +75,7 @@ async def register(
     reserve = None
     if data.reserve is not None:
         reserve = (data.reserve.low_minor, data.reserve.high_minor)
-        ReserveCurve(*reserve, budget)  # refuses a range that is none
+        ReserveCurve(*reserve, budget.nano)  # refuses a range that is none
     owners = data.owners or {}
     new = NewDataset(
         data.name, data.title, data.description, data.notice, budget, schema, owners, reserve, _limits(data)
@@ -131,10 +132,17 @@ async def publish(
         epsilons=tuple(tier.epsilon for tier in data.tiers),
         prices_minor=tuple(tier.price_minor for tier in data.tiers),
         state=data.state,
+        family=data.family,
+        delta=data.delta,
     )
     at = time_text(market.clock())
-    owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, data.dataset))
-    planned = await asyncio.to_thread(plan_product, owned, new)
+
+    def known(connection: Connection) -> tuple[DatasetRow, tuple[TierLaw, ...]]:
+        row = owned_dataset(connection, request.user, data.dataset)
+        return row, laws_of_question(connection, row, data.query)
+
+    owned, laws = await market.database.read(known)
+    planned = await asyncio.to_thread(plan_product, owned, new, laws)
 
     def work(connection: Connection) -> ProductView:
         current = owned_dataset(connection, request.user, data.dataset)
@@ -175,17 +183,10 @@ async def withdraw(
 
 
 def _limits(data: DatasetRequest) -> Limits:
-    quota = None if data.quota is None else _nano("quota", data.quota)
-    window = None if data.window is None else _nano("window", data.window.budget)
+    quota = None if data.quota is None else nano_of("quota", data.quota)
+    window = None if data.window is None else nano_of("window", data.window.budget)
     ladder = Ladder.parse(data.adhoc) if data.adhoc else ()
     return Limits(quota, data.window.days if data.window else None, window, tuple(map(decimal_text, ladder)))
-
-
-def _nano(name: str, text: str) -> int:
-    amount = parse_decimal(name, text) * NANO
-    if amount.denominator != 1 or not 0 < amount <= _BUDGET_CEILING * NANO:
-        raise InvalidRequestError(f"{name}: expected 0 < ε ≤ {_BUDGET_CEILING} in steps of 10⁻⁹, got another")
-    return int(amount)
 
 
 def visible_product(connection: Connection, caller: Caller, product: str) -> ProductView:

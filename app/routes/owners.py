@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import offer_of
 from app.catalog.datasets import add_snapshot, prepare_snapshot
+from app.catalog.ladders import laws_of_question
 from app.catalog.products import (
     RETIRED,
     book_of_chain,
@@ -80,7 +81,7 @@ async def refresh(
         if old.state == "live":
             move(connection, product, RETIRED)
         new = replace(stored_product(connection, product), state="live")
-        planned = plan_product(dataset, new)
+        planned = plan_product(dataset, new, laws_of_question(connection, dataset, new.query))
         limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
         return product_view(connection, publish(connection, market.keyring, dataset, planned, at, limit))
 

@@ -87,8 +87,5 @@ def skellam_rho(rate: Fraction, change_set: ChangeSet) -> Fraction:
         whole += count * (d * d / (2 * mu) + extra)
     steps = _STEPS if rate <= _SUMMED_TO else 1
     orders = [1 + Fraction(step, steps) for step in range(steps + 1)]
-    below_two = (
-        Fraction(skellam_renyi(rate, upper, change_set)) / lower
-        for lower, upper in pairwise(orders)
-    )
+    below_two = (Fraction(skellam_renyi(rate, upper, change_set)) / lower for lower, upper in pairwise(orders))
     return max(whole * 15 / 14, *below_two)

@@ -1,4 +1,4 @@
-"""A further ladder on a chain that has tiers: which laws it takes over, and which new ones fit between or around them."""
+"""A further ladder on a chain that has tiers: which laws it takes over, and which new ones fit in."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,7 +19,8 @@ def extend(
     """Return the plan of a chain with the tiers of a further ladder: every step down between neighbours exact.
 
     A tier whose ε the chain has already is that tier: one good, one answer. A new one takes the least noisy law of the
-    family (with "auto", of all families) that a residual leads to from its upper neighbour, and from it to its lower one.
+    family (with "auto", of all families) to which a residual leads from its upper neighbour, and from which one leads
+    to its lower neighbour.
 
     Law:        every two neighbours of the whole chain have a certified residual without slack.
     Args:       known: the chain's laws, one or more, drawn or not. ladder, family, delta: as for `plan`.
