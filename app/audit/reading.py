@@ -15,6 +15,7 @@ from app.log.leaves import (
     WithdrawalLeaf,
 )
 from tiers.accounting.charges import LedgerKind
+from tiers.accounting.levels import rho_above
 from tiers.audit.findings import Finding
 from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
 from tiers.budget import decimal_text, parse_decimal
@@ -119,6 +120,8 @@ def _law(document: object) -> TierLaw:
             raise InvalidParameterError("law", "one of bounded scales, variance and change set", "a larger one")
         if not law.pure and law.delta < _DELTA:
             raise InvalidParameterError("delta", "at least 10⁻³⁰", "a smaller one")
+        law.epsilon()  # raises here, where that is a finding, or never
+        rho_above(law)
     return law
 
 

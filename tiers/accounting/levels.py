@@ -14,8 +14,8 @@ from tiers.sensitivity import ChangeSet
 
 __all__ = ["rho_above", "rule_of", "skellam_rho", "tier_level"]
 
-_STEPS = 16
-_SUMMED_TO = 10**4
+_STEPS, _WIDE_STEPS = 16, 8
+_SUMMED_TO, _WIDE_FROM, _SHIFT = 10**4, 10**3, 64
 
 
 def tier_level(kind: LedgerKind, law: TierLaw) -> int:
@@ -67,10 +67,12 @@ def rho_above(law: TierLaw) -> Fraction:
 def skellam_rho(rate: Fraction, change_set: ChangeSet) -> Fraction:
     """Return a ρ at which Skellam noise of this rate is ρ-zCDP over a change set.
 
-    Up to α = 2, D_α rises in α, so between two orders a < b it is at most D_b, and D_α/α ≤ D_b/a; 16 equal steps where
-    the sums are exact (λ ≤ 10⁴), one step beyond. From 2 on, for whole n, D_n ≤ n·B with B = Σ d²/(2μ) + min((2d² +
-    3d)/(4μ²), 3d/(4μ)), μ = 2λ; and as (α − 1)·D_α is convex in α, between n and n + 1, at n + t, it is at most n·(n −
-    1 + 2t)·B, which is (1 + t(1 − t)/((n − 1 + t)(n + t)))·α·(α − 1)·B, at most 15/14 of α(α − 1)·B for n ≥ 2.
+    Up to α = 2, D_α rises in α, so between two orders a < b it is at most D_b, and D_α/α ≤ D_b/a; 16 equal steps up to
+    λ = 10³, 8 up to 10⁴, where the sums are quick, and one beyond, where ρ is up to twice the Gaussian's.
+
+    From 2 on, for whole n, D_n ≤ n·B with B = Σ d²/(2μ) + min((2d² + 3d)/(4μ²), 3d/(4μ)), μ = 2λ; and as (α − 1)·D_α is
+    convex in α, between n and n + 1, at n + t, it is at most n·(n − 1 + 2t)·B, which is α(α − 1)·B times
+    1 + t(1 − t)/((n − 1 + t)(n + t)), at most 15/14 for n ≥ 2.
 
     Law:        D_α ≤ ρ·α for every real α > 1, over every change of the set (the most concentrated is the worst).
     Reference:  Agarwal, Kairouz, Liu 2021, corollary 3.6 (whole orders); van Erven and Harremoës 2014 (convexity).
@@ -85,7 +87,8 @@ def skellam_rho(rate: Fraction, change_set: ChangeSet) -> Fraction:
         d = Fraction(shift)
         extra = min((2 * d * d + 3 * d) / (4 * mu**2), 3 * d / (4 * mu))
         whole += count * (d * d / (2 * mu) + extra)
-    steps = _STEPS if rate <= _SUMMED_TO else 1
+    summed = rate <= _SUMMED_TO and change_set.step <= _SHIFT
+    steps = (_STEPS if rate <= _WIDE_FROM else _WIDE_STEPS) if summed else 1
     orders = [1 + Fraction(step, steps) for step in range(steps + 1)]
     below_two = (Fraction(skellam_renyi(rate, upper, change_set)) / lower for lower, upper in pairwise(orders))
     return max(whole * 15 / 14, *below_two)
