@@ -5,13 +5,16 @@ from collections import OrderedDict, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from app.auth.accounts import Caller
 from app.auth.guard import Authenticator
 from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
+from app.catalog.readings import reading_of, shown
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ComputedDraw, ReleaseEngine, Unsealed
 from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
@@ -135,22 +138,39 @@ class Market:
             placed = await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
         except ChainUndrawnError as undrawn:
             placed = await self._draw_and_order(undrawn.chain.id, caller, quote, key)
+        return placed, *(await self.reveal(placed))
+
+    async def reveal(self, placed: PlacedOrder) -> tuple[Answer, Unsealed]:
+        """Return the answer of an order that has been committed, and put it into the cache."""
         unsealed = self.engine.unseal(placed.chain, placed.tier, placed.sealed, placed.commitment)
         body = answer_document(placed.chain, placed.tier, unsealed.answer)
         await self.cache.put(placed.chain.id, placed.tier.law, body)
-        return placed, Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
+        return Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
+
+    async def reading(self, caller: Caller, product: str, law: str) -> dict[str, Any]:
+        """Return what is read off the answers that a caller holds of one tier of a product.
+
+        Raises:     NotFoundError: no such product or tier. NotEntitledError: an answer that the caller does not hold.
+        """
+        found = await self.database.read(lambda connection: reading_of(connection, product, law))
+        raws = []
+        for chain, tier in found.parts:
+            held = await self.answer(caller, chain, tier.identity)
+            raws.append([int(text) for text in msgspec.json.decode(held.body)["values"]])
+        return shown(found, raws)
 
     async def _draw_and_order(self, chain: str, caller: Caller, quote: str, key: str) -> PlacedOrder:
         """Draw what is due and sell it; where others drew in between, so that something else is due, draw again."""
-        computed: tuple[ComputedDraw, ...] | None = None
+        computed: dict[str, tuple[ComputedDraw, ...]] = {}
         async with self._drawing[chain]:
             for _ in range(_ATTEMPTS):
-                now, made = self.clock(), computed
-                work = partial(self.desk.order, caller=caller, quote_id=quote, key=key, now=now, computed=made)
+                now = self.clock()
+                work = partial(self.desk.order, caller=caller, quote_id=quote, key=key, now=now, computed=computed)
                 try:
                     return await self.database.write(work)
                 except ChainUndrawnError as undrawn:
-                    computed = await asyncio.to_thread(self.engine.compute, undrawn.chain, undrawn.tier)
+                    made = await asyncio.to_thread(self.engine.compute, undrawn.chain, undrawn.tier)
+                    computed[undrawn.chain.id] = made
         raise ConflictError("tier: expected a chain that others leave alone for a moment, got one that keeps changing")
 
     async def answer(self, caller: Caller, chain: str, law: str) -> Answer:

@@ -57,7 +57,10 @@ class TierView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProductView(msgspec.Struct, frozen=True, kw_only=True):
-    """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order."""
+    """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order.
+
+    A mean's listing is its centred sum's, at the ε and price of both parts, with the count's for `companion`.
+    """
 
     product: str
     leaf_index: int
@@ -81,6 +84,7 @@ class ProductView(msgspec.Struct, frozen=True, kw_only=True):
     budget_state: BudgetState
     arbitrage: str
     tiers: list[TierView]
+    companion: "ProductView | None" = None
 
 
 class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,12 +204,17 @@ class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacedView(msgspec.Struct, frozen=True, kw_only=True):
-    """An order as placed: its signed receipt, the opening of the answer's commitment, the answer."""
+    """An order as placed: its signed receipt, the opening of the answer's commitment, the answer, what is read off it.
+
+    A mean is two orders: the companion is its count's.
+    """
 
     receipt: dict[str, Any]
     opening: str
     answer: AnswerView
     replayed: bool
+    companion: "PlacedView | None"
+    reading: dict[str, Any] | None
 
 
 class ProblemView(msgspec.Struct, frozen=True, kw_only=True):

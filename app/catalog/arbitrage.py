@@ -41,8 +41,8 @@ class Offer:
 
 
 def live_offers(connection: Connection) -> list[Offer]:
-    """Return every chain of a live product at its current book."""
-    return _offers(connection, products.c.state == "live")
+    """Return every chain of a live product at its current book; a mean's two are sold together only, and left out."""
+    return _offers(connection, (products.c.state == "live") & products.c.parts_json.is_(None))
 
 
 def offer_of(connection: Connection, product: str) -> Offer:

@@ -9,6 +9,7 @@ from app.catalog.datasets import DatasetRow
 from app.errors import ConflictError
 from app.ledger.budget import nano_text
 from app.queries.canonical import canonicalise, fingerprint
+from app.queries.component import components
 from app.queries.model import Query
 from app.store.schema import chains, draws, entitlements, planned_tiers
 from tiers.accounting.charges import ChargeRule, LedgerKind
@@ -24,10 +25,12 @@ __all__ = ["add_tiers", "laws_of_chain", "laws_of_question", "tier_row"]
 _ASIDE = 100_000
 
 
-def laws_of_question(connection: Connection, dataset: DatasetRow, query: Query) -> tuple[TierLaw, ...]:
-    """Return the laws of the chain that answers a question on a dataset's newest snapshot; none before it is opened."""
-    digest = fingerprint(canonicalise(query, dataset.schema).fingerprint_document())
-    return laws_of_chain(connection, chain_identity(dataset.id, dataset.snapshot, digest))
+def laws_of_question(connection: Connection, dataset: DatasetRow, query: Query) -> tuple[tuple[TierLaw, ...], ...]:
+    """Return the laws of each chain that answers a question on the newest snapshot; none before it is opened."""
+    digests = [
+        fingerprint(part.query.fingerprint_document()) for part in components(canonicalise(query, dataset.schema))
+    ]
+    return tuple(laws_of_chain(connection, chain_identity(dataset.id, dataset.snapshot, digest)) for digest in digests)
 
 
 def laws_of_chain(connection: Connection, chain: str) -> tuple[TierLaw, ...]:

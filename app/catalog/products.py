@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 
 import msgspec
@@ -36,6 +37,7 @@ __all__ = [
     "DRAFT",
     "INTERNAL",
     "LIVE",
+    "PART",
     "RETIRED",
     "WITHDRAWN",
     "NewProduct",
@@ -44,15 +46,20 @@ __all__ = [
     "check_offer",
     "grain_of",
     "move",
+    "parts_of",
     "plan_product",
     "planned_offer",
     "publish",
     "reprice",
+    "shared",
     "stored_product",
     "withdraw",
 ]
 
 DRAFT, LIVE, RETIRED, WITHDRAWN, INTERNAL = "draft", "live", "retired", "withdrawn", "internal"
+PART = "part"
+"""The count of a mean: on sale with its sum, never alone."""
+
 _MOVES = {(DRAFT, LIVE), (DRAFT, RETIRED), (LIVE, RETIRED), (RETIRED, LIVE)}
 
 
@@ -76,7 +83,10 @@ class NewProduct:
 
 @dataclass(frozen=True, slots=True)
 class PlannedProduct:
-    """A product before it is stored: everything that follows from its parameters, no data read."""
+    """A product before it is stored: everything that follows from its parameters, no data read.
+
+    A mean is its centred sum, and for companion the count that goes with it.
+    """
 
     new: NewProduct
     canonical: CanonicalQuery
@@ -86,6 +96,7 @@ class PlannedProduct:
     fingerprint: str
     plan: ChainPlan
     book: PriceBook
+    companion: "PlannedProduct | None" = None
 
     @property
     def grain(self) -> int:
@@ -98,11 +109,10 @@ def grain_of(canonical: CanonicalQuery) -> int:
     return canonical.measure.grain_exponent if isinstance(canonical.measure, SumSteps) else 0
 
 
-def plan_product(dataset: DatasetRow, new: NewProduct, known: tuple[TierLaw, ...] = ()) -> PlannedProduct:
+def plan_product(dataset: DatasetRow, new: NewProduct, known: tuple[tuple[TierLaw, ...], ...] = ()) -> PlannedProduct:
     """Plan a product; a plan or book that cannot exist is refused here, not at the first sale.
 
-    Args:       known: the laws of the question's chain, where it has one: tiers that it lacks are added to it.
-
+    Args:       known: the laws of each chain of the question, where it has them: tiers that it lacks are added.
     Raises:     InvalidQueryError: outside the model or without derivable sensitivity. BudgetOrderError and
                 InvalidParameterError: a bad ladder. InvalidPriceError: a bad book, or one that falls with accuracy.
     """
@@ -114,10 +124,39 @@ def plan_product(dataset: DatasetRow, new: NewProduct, known: tuple[TierLaw, ...
             "ordering: expected at least one column, or none given for the data set's own, got none"
         )
     canonical = canonicalise(new.query, dataset.schema)
-    if len(components(canonical)) != 1:
-        raise InvalidQueryError(
-            "measure: expected one that a single chain answers, got a mean (publish its sum and its count)"
-        )
+    parts = components(canonical)
+    laws = known or ((),) * len(parts)
+    if len(parts) == 1:
+        return _plan_part(dataset, new, canonical, laws[0])
+    total, count = (
+        _plan_part(dataset, each, part.query, mine)
+        for each, part, mine in zip(shared(new, parts[0].share), parts, laws, strict=True)
+    )
+    return replace(total, companion=count)
+
+
+def shared(new: NewProduct, share: Fraction) -> tuple[NewProduct, NewProduct]:
+    """Return the two parts of a mean: w and 1 − w of each ε, and of each price as far as minor units allow.
+
+    Both books rise with accuracy where the mean's does: ⌊w·price⌋ and what is left of price never fall in price.
+    """
+    ladder = Ladder.parse(new.epsilons)
+    first = tuple(price * share.numerator // share.denominator for price in new.prices_minor)
+    rest = tuple(price - part for price, part in zip(new.prices_minor, first, strict=True))
+    return (
+        replace(new, epsilons=tuple(decimal_text(epsilon * share) for epsilon in ladder), prices_minor=first),
+        replace(
+            new,
+            epsilons=tuple(decimal_text(epsilon * (1 - share)) for epsilon in ladder),
+            prices_minor=rest,
+            state=INTERNAL if new.state == INTERNAL else PART,
+        ),
+    )
+
+
+def _plan_part(
+    dataset: DatasetRow, new: NewProduct, canonical: CanonicalQuery, known: tuple[TierLaw, ...]
+) -> PlannedProduct:
     derivation = derive(canonical)
     chain_plan = _ladder(new, derivation, known)
     for tier in chain_plan.tiers:
@@ -142,6 +181,8 @@ def publish(
                 for less by combining others.
     """
     _same_currency(connection, dataset.owner, planned.book.currency)
+    companion = planned.companion and publish(connection, keyring, dataset, planned.companion, at, limit)
+    mean = companion is not None or planned.new.state == PART
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
@@ -149,7 +190,9 @@ def publish(
         _join_chain(connection, keyring, dataset, planned, at, limit)
     ranks = _ranks(connection, planned.chain)
     internal = planned.new.state == INTERNAL
-    verdict = "internal" if internal else check_offer(connection, planned_offer(dataset, planned), limit)
+    verdict = "internal" if internal else Verdict.UNCERTIFIED.value
+    if not internal and not mean:  # no estimate of a mean from other products is compared with it
+        verdict = check_offer(connection, planned_offer(dataset, planned), limit)
     product = new_id("prod")
     new = planned.new
     book = book_of_chain(connection, planned.chain)
@@ -169,6 +212,7 @@ def publish(
             derivation_json=msgspec.json.encode(planned.derivation.sentences).decode(),
             order_json=msgspec.json.encode(planned.order).decode(),
             request_json=msgspec.json.encode(new).decode(),
+            parts_json=None if companion is None else msgspec.json.encode([product, companion]).decode(),
             state=new.state,
             arbitrage=verdict,
             leaf_index=logged.index,
@@ -187,8 +231,13 @@ def withdraw(connection: Connection, keyring: Keyring, product: str, reason: str
         raise NotFoundError("product: expected an existing id, got another")
     if state == WITHDRAWN:
         raise ConflictError("product: expected one on sale, got one that is withdrawn")
-    connection.execute(products.update().where(products.c.id == product).values(state=WITHDRAWN))
-    append(connection, keyring, at, [lambda index: WithdrawalLeaf(index=index, at=at, product=product, reason=reason)])
+    for part in parts_of(connection, product):
+        connection.execute(products.update().where(products.c.id == part).values(state=WITHDRAWN))
+
+        def leaf(index: int, part: str = part) -> WithdrawalLeaf:
+            return WithdrawalLeaf(index=index, at=at, product=part, reason=reason)
+
+        append(connection, keyring, at, [leaf])
 
 
 def book_of_chain(connection: Connection, chain: str) -> PriceBook:
@@ -314,7 +363,9 @@ def move(connection: Connection, product: str, state: str, limit: Limit = UNLIMI
         raise NotFoundError("product: expected an existing id, got another")
     if (current, state) not in _MOVES:
         raise ConflictError(f"product: expected a move that exists, got {current} to {state}")
-    verdict = {"arbitrage": check_offer(connection, offer_of(connection, product), limit)} if state == LIVE else {}
+    verdict = {}
+    if state == LIVE and len(parts_of(connection, product)) == 1:
+        verdict = {"arbitrage": check_offer(connection, offer_of(connection, product), limit)}
     connection.execute(products.update().where(products.c.id == product).values(state=state, **verdict))
 
 
@@ -332,7 +383,20 @@ def stored_product(connection: Connection, product: str) -> NewProduct:
         )
     ).scalars()
     book = book_of_chain(connection, row.chain_id)
-    return replace(new, prices_minor=tuple(book.price_of(law) for law in laws))
+    prices = tuple(book.price_of(law) for law in laws)
+    parts = parts_of(connection, product)
+    if len(parts) == 1:
+        return replace(new, prices_minor=prices)
+    count = stored_product(connection, parts[1])
+    whole = tuple(a + b for a, b in zip(prices, count.prices_minor, strict=True))
+    ladders = zip(Ladder.parse(new.epsilons), Ladder.parse(count.epsilons), strict=True)
+    return replace(new, prices_minor=whole, epsilons=tuple(decimal_text(a + b) for a, b in ladders))
+
+
+def parts_of(connection: Connection, product: str) -> tuple[str, ...]:
+    """Return the products that are sold together as this one: itself, and for a mean its count."""
+    text = connection.execute(select(products.c.parts_json).where(products.c.id == product)).scalar_one_or_none()
+    return (product,) if text is None else tuple(msgspec.json.decode(text, type=list[str]))
 
 
 def reprice(

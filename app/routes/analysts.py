@@ -36,7 +36,7 @@ async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) 
     """
     at = time_text(market.clock())
 
-    def known(connection: Connection) -> tuple[DatasetRow, tuple[TierLaw, ...]]:
+    def known(connection: Connection) -> tuple[DatasetRow, tuple[tuple[TierLaw, ...], ...]]:
         row = dataset_of(connection, data.dataset)
         return row, laws_of_question(connection, row, data.query)
 

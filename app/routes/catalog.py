@@ -137,7 +137,7 @@ async def publish(
     )
     at = time_text(market.clock())
 
-    def known(connection: Connection) -> tuple[DatasetRow, tuple[TierLaw, ...]]:
+    def known(connection: Connection) -> tuple[DatasetRow, tuple[tuple[TierLaw, ...], ...]]:
         row = owned_dataset(connection, request.user, data.dataset)
         return row, laws_of_question(connection, row, data.query)
 
