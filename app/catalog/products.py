@@ -1,6 +1,6 @@
 """Products: a question on a snapshot, its chain planned and priced at publication."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -52,6 +52,7 @@ __all__ = [
     "publish",
     "reprice",
     "shared",
+    "shared_prices",
     "stored_product",
     "withdraw",
 ]
@@ -141,8 +142,7 @@ def shared(new: NewProduct, share: Fraction) -> tuple[NewProduct, NewProduct]:
     Both books rise with accuracy where the mean's does: ⌊w·price⌋ and what is left of price never fall in price.
     """
     ladder = Ladder.parse(new.epsilons)
-    first = tuple(price * share.numerator // share.denominator for price in new.prices_minor)
-    rest = tuple(price - part for price, part in zip(new.prices_minor, first, strict=True))
+    first, rest = shared_prices(new.prices_minor, share)
     return (
         replace(new, epsilons=tuple(decimal_text(epsilon * share) for epsilon in ladder), prices_minor=first),
         replace(
@@ -152,6 +152,17 @@ def shared(new: NewProduct, share: Fraction) -> tuple[NewProduct, NewProduct]:
             state=INTERNAL if new.state == INTERNAL else PART,
         ),
     )
+
+
+def shared_prices(prices: Sequence[int], share: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return ⌊w·price⌋ for each price, and what is left of it.
+
+    Example:
+        >>> shared_prices([9001, 3000], Fraction(3, 5))
+        ((5400, 1800), (3601, 1200))
+    """
+    first = tuple(price * share.numerator // share.denominator for price in prices)
+    return first, tuple(price - part for price, part in zip(prices, first, strict=True))
 
 
 def _plan_part(
@@ -400,16 +411,17 @@ def parts_of(connection: Connection, product: str) -> tuple[str, ...]:
 
 
 def reprice(
-    connection: Connection, keyring: Keyring, offer: Offer, book: PriceBook, at: str, limit: Limit
+    connection: Connection, keyring: Keyring, offer: Offer | None, book: PriceBook, at: str, limit: Limit
 ) -> PriceBook:
     """Store and log a new version of a chain's book; what was quoted at the old one is stale from now on.
 
+    Args:       offer: the chain at its new prices, as the arbitrage check sees it; none for a part of a mean.
     Raises:     ConflictError: the new prices would be certain arbitrage.
     """
     owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
     owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
     _same_currency(connection, owner_id, book.currency)
-    verdict = check_offer(connection, offer, limit)
+    verdict = Verdict.UNCERTIFIED.value if offer is None else check_offer(connection, offer, limit)
     connection.execute(products.update().where(products.c.chain_id == book.chain_id).values(arbitrage=verdict))
     _insert_book(connection, book)
     connection.execute(

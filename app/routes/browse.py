@@ -25,7 +25,7 @@ from app.views import DictionaryView, ProductView
 from app.wire import RehearsalRequest
 from tiers.budget import parse_epsilon
 
-__all__ = ["dictionary", "products", "rehearsal"]
+__all__ = ["dictionary", "products", "rehearsal", "rehearsed_reading"]
 
 
 @get("/v1/products", opt={"roles": EVERYBODY, "query": SearchQuery})

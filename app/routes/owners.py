@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from litestar import Request, post
@@ -11,16 +12,18 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import offer_of
+from app.catalog.arbitrage import Offer, offer_of
 from app.catalog.datasets import add_snapshot, prepare_snapshot
 from app.catalog.ladders import laws_of_question
 from app.catalog.products import (
     RETIRED,
     book_of_chain,
     move,
+    parts_of,
     plan_product,
     publish,
     reprice,
+    shared_prices,
     stored_product,
 )
 from app.catalog.views import dataset_view, product_view
@@ -28,6 +31,7 @@ from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
+from app.queries.model import Mean
 from app.routes.catalog import ARBITRAGE_SECONDS, owned_dataset
 from app.views import DatasetView, ProductView
 from app.wire import BookRequest, SnapshotRequest, StateRequest
@@ -112,30 +116,41 @@ async def change_prices(
     data: JSONBody[BookRequest],
     market: NamedDependency[Market],
 ) -> ProductView:
-    """Give the product's chain a new book: one price a tier of the chain, for every product on it."""
+    """Give the product's chain a new book: one price a tier of the chain, for every product on it.
+
+    A mean's prices are shared between its two chains as they were when it was published.
+    """
     check_currency(data.currency)
     at = time_text(market.clock())
 
     def work(connection: Connection) -> ProductView:
         view = product_view(connection, product)
         owned_dataset(connection, request.user, view.dataset)
-        book = book_of_chain(connection, view.chain)
-        if len(data.prices_minor) != len(book.tiers):
-            raise InvalidRequestError(
-                f"prices: expected one a tier of the chain ({len(book.tiers)}), got another count"
-            )
-        priced = zip(book.tiers, data.prices_minor, strict=True)
-        tiers = tuple(TierPrice(tier.law, price) for tier, price in priced)
-        fresh = PriceBook(book.chain_id, book.version + 1, data.currency, tiers)
-        held = offer_of(connection, product)
-        names = zip(held.tiers, data.prices_minor, strict=True)
-        changed = replace(
-            held,
-            currency=data.currency,
-            tiers=tuple((name, variance, price) for (name, variance, _), price in names),
-        )
-        limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
-        reprice(connection, market.keyring, changed, fresh, at, limit)
+        parts = parts_of(connection, product)
+        measure = stored_product(connection, product).query.measure
+        prices: tuple[tuple[int, ...], ...] = (data.prices_minor,)
+        if isinstance(measure, Mean):
+            prices = shared_prices(data.prices_minor, Fraction(measure.sum_share))
+        for part, priced in zip(parts, prices, strict=True):
+            fresh = _next_book(connection, product_view(connection, part).chain, data.currency, priced)
+            offer = _offered(connection, part, fresh) if len(parts) == 1 else None
+            limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
+            reprice(connection, market.keyring, offer, fresh, at, limit)
         return product_view(connection, product)
 
     return await market.database.write(work)
+
+
+def _next_book(connection: Connection, chain: str, currency: str, prices: tuple[int, ...]) -> PriceBook:
+    book = book_of_chain(connection, chain)
+    if len(prices) != len(book.tiers):
+        raise InvalidRequestError(f"prices: expected one a tier of the chain ({len(book.tiers)}), got another count")
+    tiers = tuple(TierPrice(tier.law, price) for tier, price in zip(book.tiers, prices, strict=True))
+    return PriceBook(chain, book.version + 1, currency, tiers)
+
+
+def _offered(connection: Connection, product: str, book: PriceBook) -> Offer:
+    held = offer_of(connection, product)
+    names = zip(held.tiers, book.tiers, strict=True)
+    tiers = tuple((name, variance, tier.price) for (name, variance, _), tier in names)
+    return replace(held, currency=book.currency, tiers=tiers)

@@ -211,3 +211,17 @@ def test_the_auditor_finds_a_centred_sum_that_no_mean_of_the_schema_has(fair: Fa
     question["ordering"] = question["ordering"][:1]
     total["question"] = json.dumps(question, sort_keys=True, separators=(",", ":"))
     assert {"A1 fingerprint"} <= found(export.signed_anew().verify())
+
+
+def test_a_means_new_prices_are_shared_between_its_chains(fair: Fair) -> None:
+    product = fair.product(fair.dataset(), MEAN, tiers=LADDER)
+    buyer = fair.person()
+    stale = fair.quote(buyer, product, "1")
+    path, body = f"/v1/products/{product['product']}/prices", {"currency": "EUR", "prices_minor": [8000, 2001, 7]}
+    fresh = fair.client.post(path, json=body, headers=fair.owner().headers).json()
+    assert [tier["price_minor"] for tier in fresh["tiers"]] == [8000, 2001, 7]
+    assert [tier["price_minor"] for tier in fresh["companion"]["tiers"]] == [3200, 801, 3]
+    assert fair.order(buyer, stale).status_code == 409
+    sold = fair.buy(buyer, product, "1", "again")
+    assert sold["receipt"]["price_minor"] + sold["companion"]["receipt"]["price_minor"] == 2001
+    verified(fair)
