@@ -101,7 +101,7 @@ class Market:
         self.settings, self.clock = settings, clock
         self.keyring = found_market(settings)
         self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring))
-        self.files = SnapshotFiles(self.keyring)
+        self.files = SnapshotFiles(self.keyring, settings.sources)
         self.engine = ReleaseEngine(self.keyring, self.files)
         self.desk = Desk(settings, self.keyring, self.engine)
         self.authenticator = Authenticator(self.database, self.keyring)

@@ -42,7 +42,7 @@ def replay(settings: Settings) -> Replayed:
     """
     keyring = Keyring.load(settings.keys)
     engine, recorder = open_engine(settings.database_url), recorder_of(settings, keyring)
-    files = SnapshotFiles(keyring)
+    files = SnapshotFiles(keyring, settings.sources)
     try:
         migrate(engine)
 

@@ -136,7 +136,8 @@ class DatasetRequest(_Request, frozen=True, kw_only=True):
     """A dataset: its file in the data folder, its columns, its unit, ceilings of a unit's contribution, its budget.
 
     `budget` is an ε (pure), a ρ (zcdp), or the ε of a promise (approx, with `budget_delta`), which is kept as the ρ
-    that it allows; quota, window and charges are in the units of the ledger: ε if it is pure, else ρ.
+    that it allows; quota, window and charges are in the units of the ledger: ε if it is pure, else ρ. `keep_in` names a
+    PostgreSQL server of the operator's that is to keep the rows.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-z0-9][a-z0-9-]*\Z")]
@@ -145,6 +146,7 @@ class DatasetRequest(_Request, frozen=True, kw_only=True):
     notice: Paragraph = ""
     file: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*\Z")]
     null_text: Annotated[str, Meta(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*\Z")] = ""
+    keep_in: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^[a-z][a-z0-9-]*\Z")] | None = None
     columns: Annotated[tuple[Column, ...], Meta(min_length=1, max_length=1_000)]
     unit: Name | None = None
     ordering: Annotated[tuple[Name, ...], Meta(max_length=32)] = ()

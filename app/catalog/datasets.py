@@ -12,6 +12,9 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 from app.clock import new_id
 from app.engines.duckdb_engine import content_digest, seal, units_digest
 from app.engines.ingest import ingest_csv, ingest_parquet
+from app.engines.postgres_engine import PostgresSnapshot
+from app.engines.postgres_ingest import copy_to_postgres, drop_from_postgres
+from app.engines.rendering import PostgresTable
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.earnings import sign_contract
@@ -19,6 +22,7 @@ from app.log.journal import append
 from app.log.leaves import ADJACENCY, DatasetLeaf, SnapshotLeaf, plain_text
 from app.queries.schema import DatasetSchema
 from app.settings import Settings
+from app.sources import Source
 from app.store.schema import datasets, snapshots
 from tiers.accounting.charges import LedgerKind
 from tiers.accounting.filters import ApproxFilter
@@ -123,6 +127,14 @@ class PreparedSnapshot:
     content: str
     seal: str
     units: str | None
+    source: str | None = None
+
+    def discard(self, settings: Settings) -> None:
+        """Remove what no dataset came to name."""
+        self.path.unlink(missing_ok=True)
+        if self.source is not None:
+            kept = settings.sources[self.source]
+            drop_from_postgres(kept.writer, PostgresTable(kept.schema, self.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,31 +151,59 @@ class DatasetRow:
     budget: Budget
     spent_nano: int
     snapshot: str
+    source: str | None
     limits: Limits
 
 
 def prepare_snapshot(
-    settings: Settings, keyring: Keyring, schema: DatasetSchema, file: str, null_text: str
+    settings: Settings,
+    keyring: Keyring,
+    schema: DatasetSchema,
+    file: str,
+    null_text: str,
+    source: str | None = None,
 ) -> PreparedSnapshot:
     """Build the immutable snapshot of an owner's file; slow, outside any transaction.
+
+    Args:       source: the operator's name of the PostgreSQL server that keeps the rows; else a DuckDB file does.
 
     Raises:     InvalidRequestError: the file is not a plain file of the data folder, or of no known kind; IngestError
                 where it does not hold what the schema declares.
     """
-    source = _source(settings.data, file)
+    if source is not None and source not in settings.sources:
+        raise InvalidRequestError("keep_in: expected the name of a source that the operator set up, got another")
+    given = _source(settings.data, file)
     snapshot = new_id("snap")
     target = settings.snapshots / f"{snapshot}.duckdb"
-    if source.suffix == ".parquet":
-        ingest_parquet(source, target, schema)
+    if given.suffix == ".parquet":
+        ingest_parquet(given, target, schema)
     else:
-        ingest_csv(source, target, schema, null_text=null_text)
+        ingest_csv(given, target, schema, null_text=null_text)
     try:
         key = keyring.content
         units = None if schema.unit is None else units_digest(target, key, schema.column(schema.unit).stable_id)
-        return PreparedSnapshot(snapshot, target, content_digest(target, key), seal(target, key), units)
+        content = content_digest(target, key)
+        if source is None:
+            return PreparedSnapshot(snapshot, target, content, seal(target, key), units)
+        sealed = _moved(settings.sources[source], schema, target, snapshot, key)
+        return PreparedSnapshot(snapshot, target, content, sealed, units, source)
     except BaseException:
-        target.unlink()
+        target.unlink(missing_ok=True)
         raise
+
+
+def _moved(source: Source, schema: DatasetSchema, file: Path, snapshot: str, key: bytes) -> str:
+    """Copy a snapshot to PostgreSQL, remove the file, and return the digest of the rows as they stand there."""
+    table = PostgresTable(source.schema, snapshot)
+    copy_to_postgres(file, schema, source.writer, table, source.role)
+    try:
+        with PostgresSnapshot(source.reader, table) as kept:
+            digest = kept.digest(key)
+    except BaseException:
+        drop_from_postgres(source.writer, table)
+        raise
+    file.unlink()
+    return digest
 
 
 def register(
@@ -263,6 +303,7 @@ def _insert_snapshot(connection: Connection, dataset: str, number: int, snapshot
             seal=snapshot.seal,
             units=snapshot.units,
             file=snapshot.path.name,
+            source=snapshot.source,
             created_at=at,
         )
     )
@@ -279,7 +320,12 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
     row = connection.execute(select(datasets).where(datasets.c.id == dataset)).one_or_none()
     if row is None:
         raise NotFoundError("dataset: expected an existing id, got another")
-    newest = select(snapshots.c.id).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.number.desc())
+    newest = (
+        select(snapshots.c.id, snapshots.c.source)
+        .where(snapshots.c.dataset_id == dataset)
+        .order_by(snapshots.c.number.desc())
+    )
+    snapshot = connection.execute(newest.limit(1)).one()
     return DatasetRow(
         id=row.id,
         owner=row.owner_id,
@@ -294,7 +340,8 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
             None if row.promise_json is None else msgspec.json.decode(row.promise_json, type=tuple[str, str]),
         ),
         spent_nano=row.spent_nano,
-        snapshot=connection.execute(newest.limit(1)).scalar_one(),
+        snapshot=snapshot.id,
+        source=snapshot.source,
         limits=Limits(
             row.quota_nano,
             row.window_days,

@@ -69,6 +69,7 @@ class ChainState:
     snapshot: str
     file: Path
     seal: str
+    source: str | None
     fingerprint: str
     query: CanonicalQuery
     keys: tuple[str, ...]
@@ -143,6 +144,7 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
             chains,
             snapshots.c.file,
             snapshots.c.seal,
+            snapshots.c.source,
             datasets.c.owner_id,
             datasets.c.budget_kind,
             datasets.c.budget_nano,
@@ -165,6 +167,7 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
         snapshot=row.snapshot_id,
         file=settings.snapshots / row.file,
         seal=row.seal,
+        source=row.source,
         fingerprint=row.fingerprint,
         query=msgspec.json.decode(row.query_json, type=CanonicalQuery),
         keys=tuple(msgspec.json.decode(row.keys_json, type=list[str])),

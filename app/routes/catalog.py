@@ -81,7 +81,7 @@ async def register(
         data.name, data.title, data.description, data.notice, budget, schema, owners, reserve, _limits(data)
     )
     snapshot = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text
+        prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text, data.keep_in
     )
     at = time_text(market.clock())
 
@@ -92,7 +92,7 @@ async def register(
     try:
         return await market.database.write(work)
     except BaseException:
-        snapshot.path.unlink(missing_ok=True)
+        await asyncio.to_thread(snapshot.discard, market.settings)
         raise
 
 

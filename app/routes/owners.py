@@ -54,7 +54,7 @@ async def snapshot(
     """Add a snapshot: new chains are drawn on it and charged to the same budget; old answers stay what they were."""
     owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, dataset))
     built = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, owned.schema, data.file, data.null_text
+        prepare_snapshot, market.settings, market.keyring, owned.schema, data.file, data.null_text, owned.source
     )
     at = time_text(market.clock())
 
@@ -66,7 +66,7 @@ async def snapshot(
     try:
         return await market.database.write(work)
     except BaseException:
-        built.path.unlink(missing_ok=True)
+        await asyncio.to_thread(built.discard, market.settings)
         raise
 
 
