@@ -127,7 +127,9 @@ class Market:
                 await self.database.write(lambda _: None)
         return self.database.standing
 
-    async def order(self, caller: Caller, quote: str, key: str) -> tuple[PlacedOrder, Answer, Unsealed]:
+    async def order(
+        self, caller: Caller, quote: str, key: str, licence: str | None = None
+    ) -> tuple[PlacedOrder, Answer, Unsealed]:
         """Place an order and return it with its answer; the chain is drawn first where nobody has drawn it.
 
         The cache is filled only after the commit, and only with the tier that was sold.
@@ -135,9 +137,11 @@ class Market:
         now = self.clock()
         desk = self.desk
         try:
-            placed = await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
+            placed = await self.database.write(
+                lambda connection: desk.order(connection, caller, quote, key, now, licence=licence)
+            )
         except ChainUndrawnError as undrawn:
-            placed = await self._draw_and_order(undrawn.chain.id, caller, quote, key)
+            placed = await self._draw_and_order(undrawn.chain.id, caller, quote, key, licence)
         return placed, *(await self.reveal(placed))
 
     async def reveal(self, placed: PlacedOrder) -> tuple[Answer, Unsealed]:
@@ -159,13 +163,17 @@ class Market:
             raws.append([int(text) for text in msgspec.json.decode(held.body)["values"]])
         return shown(found, raws)
 
-    async def _draw_and_order(self, chain: str, caller: Caller, quote: str, key: str) -> PlacedOrder:
+    async def _draw_and_order(
+        self, chain: str, caller: Caller, quote: str, key: str, licence: str | None
+    ) -> PlacedOrder:
         """Draw what is due and sell it; where others drew in between, so that something else is due, draw again."""
         computed: dict[str, tuple[ComputedDraw, ...]] = {}
         async with self._drawing[chain]:
             for _ in range(_ATTEMPTS):
                 now = self.clock()
-                work = partial(self.desk.order, caller=caller, quote_id=quote, key=key, now=now, computed=computed)
+                work = partial(
+                    self.desk.order, caller=caller, quote_id=quote, key=key, now=now, computed=computed, licence=licence
+                )
                 try:
                     return await self.database.write(work)
                 except ChainUndrawnError as undrawn:

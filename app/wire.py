@@ -11,6 +11,7 @@ from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 __all__ = [
     "AccountRequest",
     "BookRequest",
+    "CeilingRequest",
     "ContractRequest",
     "CreditRequest",
     "DashboardRequest",
@@ -191,9 +192,19 @@ class ProductRequest(_Request, frozen=True, kw_only=True):
 
 
 class WithdrawalRequest(_Request, frozen=True, kw_only=True):
-    """Why a product goes off sale; the reason is public."""
+    """Why a product goes off sale; the reason is public.
+
+    A faulty one's orders are all credited with what was paid for them and not given back yet.
+    """
 
     reason: Line
+    faulty: bool = False
+
+
+class CeilingRequest(_Request, frozen=True, kw_only=True):
+    """An analyst's new ceiling: the highest ε of a tier that may be ordered from now on."""
+
+    ceiling: Decimal
 
 
 class QuoteRequest(_Request, frozen=True, kw_only=True):
@@ -252,6 +263,7 @@ class SuspensionRequest(_Request, frozen=True, kw_only=True):
 
 
 class OrderRequest(_Request, frozen=True, kw_only=True):
-    """An order cites a quote; the terms it accepts are the licence in that quote."""
+    """An order cites a quote, and accepts the licence in it; `licence` says which one the buyer has read."""
 
     quote: Identity
+    licence: Line | None = None

@@ -32,7 +32,7 @@ from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.settings import Settings
-from app.store.schema import entitlements, orders, quotes
+from app.store.schema import entitlements, orders, products, quotes
 from app.views import ProductView
 from pricing.book import PriceBook
 from pricing.errors import CurrencyMismatchError
@@ -165,6 +165,7 @@ class Desk:
         key: str,
         now: datetime,
         computed: Computed | None = None,
+        licence: str | None = None,
     ) -> PlacedOrder:
         """Sell what a quote offers, or return the order that this idempotency key already placed.
 
@@ -172,11 +173,14 @@ class Desk:
 
         A mean is two orders, of its sum and of its count: both or none.
 
-        Args:       computed: the draws of each chain that were due when the caller made them.
+        Args:       computed: the draws of each chain that were due when the caller made them. licence: the one that the
+                    buyer says to accept, where it does.
         Raises:     ChainUndrawnError: admitted, but the tier must be drawn first, or again: others were faster.
                     QuoteExpiredError, ForbiddenError, InsufficientFundsError, BudgetRefusedError, IdempotencyError:
                     refused, nothing stored.
         """
+        if licence is not None:
+            _check_licence(connection, quote_id, caller, licence)
         whole = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
         placed, other = self._order_one(connection, caller, quote_id, whole, key, now, computed or {})
         second = self._replay(connection, caller, _PART + key, whole) if placed.replayed else None
@@ -386,6 +390,18 @@ def _quote_of(connection: Connection, caller: Caller, quote_id: str, now: dateti
     if row.expires_at <= time_text(now):
         raise QuoteExpiredError("quote: expected one that is still open, got one that has expired")
     return row
+
+
+def _check_licence(connection: Connection, quote_id: str, caller: Caller, licence: str) -> None:
+    """Refuse an order whose buyer read other terms than the product's, before anything else is decided."""
+    wanted = (
+        select(products.c.licence)
+        .join(quotes, quotes.c.product_id == products.c.id)
+        .where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
+    )
+    offered = connection.execute(wanted).scalar_one_or_none()
+    if offered is not None and offered != licence:
+        raise ConflictError("licence: expected the one in the quote, got another", licence=offered)
 
 
 def _place_of(view: ProductView, selection: Selection) -> int:

@@ -62,7 +62,7 @@ class PostgresSnapshot:
 
         def read() -> list[tuple[Any, ...]]:
             with self._connection.transaction():
-                if rows_digest(self._connection, self._table, key) != expected:
+                if _rows_digest(self._connection, self._table, key) != expected:
                     raise IntegrityError("snapshot: expected the content that was sealed, got other content")
                 return fetch(self._connection, statement)
 
@@ -77,7 +77,7 @@ class PostgresSnapshot:
 
         def read() -> str:
             with self._connection.transaction():
-                return rows_digest(self._connection, self._table, key)
+                return _rows_digest(self._connection, self._table, key)
 
         with self._asking:
             return guarded(read)
@@ -107,7 +107,7 @@ class PostgresSnapshot:
         return connection
 
 
-def rows_digest(connection: Any, table: PostgresTable, key: bytes) -> str:
+def _rows_digest(connection: Any, table: PostgresTable, key: bytes) -> str:
     """Return a keyed BLAKE2b, in hex, of a table's rows: equal for equal multisets of rows, in whatever order.
 
     SHA-256 of each row's fields by column (text, length-prefixed, null marked), sorted. The key never enters SQL.

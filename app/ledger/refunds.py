@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from app.clock import new_id
 from app.errors import NotFoundError
@@ -17,7 +17,7 @@ from pricing.money import Money
 from pricing.owners import reverse_part
 from pricing.quote import Quote
 
-__all__ = ["credit_order", "invoice_of"]
+__all__ = ["credit_faulty", "credit_order", "invoice_of"]
 
 
 def invoice_of(connection: Connection, account: str, order: str) -> tuple[Invoice, tuple[CreditNote, ...]]:
@@ -79,6 +79,26 @@ def credit_order(
         ],
     )
     return note
+
+
+def credit_faulty(connection: Connection, keyring: Keyring, product: str, at: str) -> int:
+    """Give back all that was paid for a faulty product and not credited yet; return how many notes were written.
+
+    Analysts paid nothing and get no note. Answers stay with those who hold them, charges stay charged.
+
+    Raises:     InsufficientFundsError: the market's own account does not hold as much; nothing is credited.
+    """
+    bought = (
+        select(orders.c.id, orders.c.amount_minor).where(orders.c.product_id == product).order_by(orders.c.leaf_index)
+    )
+    notes = 0
+    for order, paid in connection.execute(bought).all():
+        given = select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0)).where(credit_notes.c.order_id == order)
+        left = paid - int(connection.execute(given).scalar_one())
+        if left > 0:
+            credit_order(connection, keyring, order, left, "faulty product", at)
+            notes += 1
+    return notes
 
 
 def _invoice(row: Row[Any]) -> Invoice:

@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 import msgspec
-from litestar import Request, get, post
+from litestar import Request, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.dashboards import dashboard_of, list_dashboards, save_dashboard
+from app.catalog.dashboards import dashboard_of, delete_dashboard, list_dashboards, save_dashboard
 from app.catalog.datasets import DatasetRow, dataset_of
 from app.catalog.ladders import laws_of_question
 from app.catalog.products import INTERNAL, NewProduct, plan_product, publish
@@ -23,7 +23,7 @@ from app.wire import DashboardRequest, QuestionRequest
 from pricing.limit import UNLIMITED
 from tiers.identity import TierLaw
 
-__all__ = ["ask", "dashboard", "dashboards", "save"]
+__all__ = ["ask", "dashboard", "dashboards", "discard", "save"]
 
 _ANALYSTS = {"roles": (Role.ANALYST,), "refuses": (ConflictError, NotFoundError)}
 
@@ -83,6 +83,15 @@ async def dashboards(request: Request[Caller, Any, Any], market: NamedDependency
     return await market.database.read(lambda connection: list_dashboards(connection, request.user.id))
 
 
+@delete("/v1/dashboards/{dashboard:str}", opt=_ANALYSTS, status_code=200)
+async def discard(
+    request: Request[Caller, Any, Any], dashboard: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, str]:
+    """Delete a dashboard of the caller's; the answers on it stay held."""
+    await market.database.write(lambda connection: delete_dashboard(connection, request.user.id, dashboard))
+    return {"dashboard": dashboard}
+
+
 @get("/v1/dashboards/{dashboard:str}", opt=_ANALYSTS)
 async def dashboard(
     request: Request[Caller, Any, Any], dashboard: FromPath[str], market: NamedDependency[Market]
@@ -95,7 +104,8 @@ async def dashboard(
         try:
             held = await market.answer(request.user, chain, law)
             entry["answer"] = msgspec.json.decode(held.body)
+            entry["reading"] = await market.reading(request.user, tile.product, law)
         except NotEntitledError:
-            entry["answer"] = None
+            entry["answer"] = entry["reading"] = None
         shown.append(entry)
     return {"dashboard": dashboard, "name": name, "tiles": shown}

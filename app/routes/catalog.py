@@ -8,22 +8,24 @@ from typing import Any
 from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from app.auth.accounts import Caller, Role
 from app.catalog.datasets import Budget, DatasetRow, Limits, NewDataset, dataset_of, nano_of, prepare_snapshot
 from app.catalog.datasets import register as store_dataset
 from app.catalog.ladders import laws_of_question
-from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product
+from app.catalog.products import DRAFT, INTERNAL, PART, NewProduct, parts_of, plan_product
 from app.catalog.products import publish as store_product
 from app.catalog.products import withdraw as withdraw_product
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
-from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.errors import ConflictError, InsufficientFundsError, InvalidRequestError, NotFoundError
+from app.ledger.refunds import credit_faulty
 from app.market import Market
 from app.queries.schema import DatasetSchema
 from app.routes.accounts import EVERYBODY
+from app.store.schema import datasets, products
 from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
 from pricing.limit import limit_of
@@ -34,9 +36,11 @@ from tiers.identity import TierLaw
 __all__ = [
     "ARBITRAGE_SECONDS",
     "dataset",
+    "owned",
     "owned_dataset",
     "product",
     "publish",
+    "published",
     "register",
     "visible_product",
     "withdraw",
@@ -96,6 +100,33 @@ async def register(
         raise
 
 
+@get("/v1/datasets", opt={"roles": (Role.OWNER,)})
+async def owned(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> list[DatasetView]:
+    """Return the caller's datasets with their exact ledgers, oldest first."""
+
+    def read(connection: Connection) -> list[DatasetView]:
+        wanted = select(datasets.c.id).where(datasets.c.owner_id == request.user.id)
+        found = connection.execute(wanted.order_by(datasets.c.created_at, datasets.c.id)).scalars().all()
+        return [dataset_view(connection, dataset_of(connection, each)) for each in found]
+
+    return await market.database.read(read)
+
+
+@get("/v1/datasets/{dataset:str}/products", opt={"roles": (Role.OWNER,)})
+async def published(
+    request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
+) -> list[ProductView]:
+    """Return everything published on a dataset of the caller's, drafts and analysts' questions included."""
+
+    def read(connection: Connection) -> list[ProductView]:
+        owned_dataset(connection, request.user, dataset)
+        wanted = select(products.c.id).where(products.c.dataset_id == dataset, products.c.state != PART)
+        found = connection.execute(wanted.order_by(products.c.leaf_index)).scalars().all()
+        return [product_view(connection, each) for each in found]
+
+    return await market.database.read(read)
+
+
 @get("/v1/datasets/{dataset:str}", opt={"roles": (Role.OWNER,)})
 async def dataset(
     request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
@@ -141,12 +172,12 @@ async def publish(
         row = owned_dataset(connection, request.user, data.dataset)
         return row, laws_of_question(connection, row, data.query)
 
-    owned, laws = await market.database.read(known)
-    planned = await asyncio.to_thread(plan_product, owned, new, laws)
+    current_row, laws = await market.database.read(known)
+    planned = await asyncio.to_thread(plan_product, current_row, new, laws)
 
     def work(connection: Connection) -> ProductView:
         current = owned_dataset(connection, request.user, data.dataset)
-        if current.snapshot != owned.snapshot:
+        if current.snapshot != current_row.snapshot:
             raise InvalidRequestError("dataset: expected the snapshot that was planned on, got a newer one")
         limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
         return product_view(connection, store_product(connection, market.keyring, current, planned, at, limit))
@@ -163,7 +194,9 @@ async def product(
 
 
 @post(
-    "/v1/products/{product:str}/withdrawal", opt={"roles": (Role.OWNER,), "refuses": (ConflictError,)}, status_code=201
+    "/v1/products/{product:str}/withdrawal",
+    opt={"roles": (Role.OWNER,), "refuses": (ConflictError, InsufficientFundsError)},
+    status_code=201,
 )
 async def withdraw(
     request: Request[Caller, Any, Any],
@@ -171,12 +204,14 @@ async def withdraw(
     data: JSONBody[WithdrawalRequest],
     market: NamedDependency[Market],
 ) -> ProductView:
-    """Take a product off sale; what was sold stays sold, and the log says so."""
+    """Take a product off sale; what was sold stays sold, and the log says so. A faulty one is paid back, too."""
     at = time_text(market.clock())
 
     def work(connection: Connection) -> ProductView:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
         withdraw_product(connection, market.keyring, product, data.reason, at)
+        for part in parts_of(connection, product) if data.faulty else ():
+            credit_faulty(connection, market.keyring, part, at)
         return product_view(connection, product)
 
     return await market.database.write(work)
@@ -192,7 +227,7 @@ def _limits(data: DatasetRequest) -> Limits:
 def visible_product(connection: Connection, caller: Caller, product: str) -> ProductView:
     """Return a product's listing to somebody who may see it; raises NotFoundError."""
     view = product_view(connection, product)
-    if view.state == DRAFT or (view.state == INTERNAL and caller.role is not Role.ANALYST):
+    if view.state in (DRAFT, PART) or (view.state == INTERNAL and caller.role is not Role.ANALYST):
         owned_dataset(connection, caller, view.dataset)
     return view
 

@@ -18,7 +18,7 @@ from app.catalog.products import book_of_chain
 from app.catalog.simulation import Demand, simulate
 from app.catalog.views import product_view
 from app.clock import time_text
-from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.errors import ConflictError, InsufficientFundsError, InvalidRequestError, NotFoundError
 from app.jobs.runner import Progress
 from app.ledger.earnings import contract_of, earnings_of, pay_out, sign_contract
 from app.ledger.refunds import credit_order, invoice_of
@@ -88,7 +88,11 @@ async def pay(data: JSONBody[PayoutRequest], market: NamedDependency[Market]) ->
     return {"currency": data.currency, "paid_minor": paid}
 
 
-@post("/v1/orders/{order:str}/credits", opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)}, status_code=201)
+@post(
+    "/v1/orders/{order:str}/credits",
+    opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError, InsufficientFundsError)},
+    status_code=201,
+)
 async def credit(
     order: FromPath[str], data: JSONBody[CreditRequest], market: NamedDependency[Market]
 ) -> dict[str, Any]:

@@ -78,7 +78,7 @@ async def place(
 ) -> Response[bytes]:
     """Buy what a quote offers. The Idempotency-Key makes a retry the same order: same answer, one charge, one leaf."""
     key = _key(request.headers.get("idempotency-key"))
-    placed, sold, unsealed = await market.order(request.user, data.quote, key)
+    placed, sold, unsealed = await market.order(request.user, data.quote, key, data.licence)
     document = _placed(placed, sold, unsealed)
     if placed.companion is not None:
         document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
