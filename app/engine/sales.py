@@ -8,10 +8,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+import msgspec
 from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller, Role
-from app.catalog.products import INTERNAL, LIVE, PART, book_of_chain, parts_of
+from app.catalog.products import INTERNAL, LIVE, PART, NewProduct, book_of_chain, parts_of
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
@@ -31,6 +32,7 @@ from app.ledger.money import balance, market_account, net_paid, post
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
+from app.queries.model import Mean, Quantile, Threshold
 from app.settings import Settings
 from app.store.schema import entitlements, orders, products, quotes
 from app.views import ProductView
@@ -68,7 +70,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PlacedOrder:
-    """An order as stored; `replayed` tells a retry from the first time. A mean's companion is its count's."""
+    """An order as stored; `replayed` tells a retry from the first time, `read` whether more than the vector is shown.
+
+    A mean's companion is the order of its count.
+    """
 
     receipt: bytes
     product: str
@@ -76,6 +81,7 @@ class PlacedOrder:
     tier: Tier
     sealed: bytes
     commitment: str
+    read: bool
     replayed: bool
     companion: "PlacedOrder | None" = None
 
@@ -253,7 +259,9 @@ class Desk:
         self._entitle(connection, caller, chain, tier, order_id)
         assert tier.sealed is not None
         assert tier.commitment is not None
-        placed = PlacedOrder(receipt, cited.product_id, chain, tier, tier.sealed, tier.commitment, replayed=False)
+        placed = PlacedOrder(
+            receipt, cited.product_id, chain, tier, tier.sealed, tier.commitment, _is_read(row), replayed=False
+        )
         return placed, cited.companion or ""
 
     def _replay(self, connection: Connection, caller: Caller, key: str, digest: str) -> PlacedOrder | None:
@@ -263,12 +271,19 @@ class Desk:
             return None
         if row.request_digest != digest:
             raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
-        chain, _ = chain_of_product(connection, self.settings, row.product_id)
+        chain, listed = chain_of_product(connection, self.settings, row.product_id)
         tier = chain.tier(row.law)
         assert tier.sealed is not None
         assert tier.commitment is not None
         return PlacedOrder(
-            row.receipt_json.encode(), row.product_id, chain, tier, tier.sealed, tier.commitment, replayed=True
+            row.receipt_json.encode(),
+            row.product_id,
+            chain,
+            tier,
+            tier.sealed,
+            tier.commitment,
+            _is_read(listed),
+            replayed=True,
         )
 
     def _price(self, connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
@@ -370,6 +385,12 @@ class Desk:
             "snapshot": chain.snapshot,
         }
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
+
+
+def _is_read(row: Row[Any]) -> bool:
+    """Whether the product's question shows more than its raw vector."""
+    query = msgspec.json.decode(row.request_json, type=NewProduct).query
+    return isinstance(query.measure, Mean | Quantile | Threshold)
 
 
 def _below_ceiling(caller: Caller, tier: Tier) -> bool:

@@ -141,6 +141,7 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
             products.c.state,
             products.c.licence,
             products.c.order_json,
+            products.c.request_json,
             chains,
             snapshots.c.file,
             snapshots.c.seal,

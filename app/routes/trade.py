@@ -82,7 +82,9 @@ async def place(
     document = _placed(placed, sold, unsealed)
     if placed.companion is not None:
         document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
-    document["reading"] = await market.reading(request.user, placed.product, placed.tier.law)
+    document["reading"] = {"type": "nothing"}
+    if placed.read:
+        document["reading"] = await market.reading(request.user, placed.product, placed.tier.law)
     body = msgspec.json.encode(document)
     return Response(body, media_type="application/json", headers={"ETag": sold.etag})
 
