@@ -6,7 +6,7 @@ from fractions import Fraction
 from tiers.budget import Ladder, decimal_text, parse_decimal
 from tiers.chain.families import AUTO, calibrate, candidates
 from tiers.chain.planner import ChainPlan, plan_of
-from tiers.errors import InvalidParameterError, TierError
+from tiers.errors import BudgetOrderError, InvalidParameterError, TierError
 from tiers.identity import TierLaw
 from tiers.rank import by_accuracy
 
@@ -47,6 +47,9 @@ def extend(
 
 def _with(laws: Sequence[TierLaw], epsilon: Fraction, family: str, delta: Fraction) -> list[TierLaw]:
     change_set = laws[0].change_set
+    for rank, law in enumerate(laws, start=1):
+        if law.epsilon() == epsilon:
+            raise BudgetOrderError(rank, decimal_text(epsilon), decimal_text(epsilon))
     if family == AUTO:
         choices = candidates(epsilon, delta, change_set)
     else:
