@@ -3,12 +3,12 @@
 import hashlib
 import threading
 from decimal import Decimal
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from app.engines.errors import EngineError
 from app.engines.postgres_connection import connect_reading, driver, fetch, guarded
 from app.engines.rendering import PostgresTable, for_postgres
+from app.engines.session import Session
 from app.errors import IntegrityError
 from app.queries.canonical import CanonicalQuery
 from app.queries.compile import compile_query
@@ -25,7 +25,7 @@ _MAY_WRITE = (
 )
 
 
-class PostgresSnapshot:
+class PostgresSnapshot(Session):
     """One snapshot in a table that `app.engines.postgres_ingest` wrote, open for reading.
 
     Safe to share between threads: answers wait for one another. A session that was lost is opened again at the next
@@ -81,18 +81,6 @@ class PostgresSnapshot:
 
         with self._asking:
             return guarded(read)
-
-    def close(self) -> None:
-        """Close the session."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _opened(self) -> Any:
         connection = connect_reading(self._address)
