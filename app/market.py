@@ -4,19 +4,30 @@ import asyncio
 from collections import OrderedDict, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from app.auth.accounts import Caller
 from app.auth.guard import Authenticator
 from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
+from app.catalog.readings import reading_of, shown
 from app.clock import Clock, time_text, utc_now
-from app.engine.release import ReleaseEngine, Unsealed
+from app.engine.release import ComputedDraw, ReleaseEngine, Unsealed
 from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
-from app.errors import AppError, ForkedLogError, NotEntitledError, StoreBehindError, StoreUnavailableError
+from app.errors import (
+    AppError,
+    ConflictError,
+    ForkedLogError,
+    NotEntitledError,
+    StoreBehindError,
+    StoreUnavailableError,
+)
 from app.formats.kept import Renderings
 from app.jobs.runner import Jobs
 from app.keyring import Keyring
@@ -32,6 +43,7 @@ from app.store.schema import chains, entitlements, orders, planned_tiers
 __all__ = ["Answer", "Market", "found_market", "recorder_of"]
 
 _KEPT_GRANTS = 100_000
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ class Market:
         self.settings, self.clock = settings, clock
         self.keyring = found_market(settings)
         self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring))
-        self.files = SnapshotFiles(self.keyring)
+        self.files = SnapshotFiles(self.keyring, settings.sources)
         self.engine = ReleaseEngine(self.keyring, self.files)
         self.desk = Desk(settings, self.keyring, self.engine)
         self.authenticator = Authenticator(self.database, self.keyring)
@@ -115,7 +127,9 @@ class Market:
                 await self.database.write(lambda _: None)
         return self.database.standing
 
-    async def order(self, caller: Caller, quote: str, key: str) -> tuple[PlacedOrder, Answer, Unsealed]:
+    async def order(
+        self, caller: Caller, quote: str, key: str, licence: str | None = None
+    ) -> tuple[PlacedOrder, Answer, Unsealed]:
         """Place an order and return it with its answer; the chain is drawn first where nobody has drawn it.
 
         The cache is filled only after the commit, and only with the tier that was sold.
@@ -123,24 +137,49 @@ class Market:
         now = self.clock()
         desk = self.desk
         try:
-            placed = await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
+            placed = await self.database.write(
+                lambda connection: desk.order(connection, caller, quote, key, now, licence=licence)
+            )
         except ChainUndrawnError as undrawn:
-            placed = await self._draw_and_order(undrawn.chain, caller, quote, key)
+            placed = await self._draw_and_order(undrawn.chain.id, caller, quote, key, licence)
+        return placed, *(await self.reveal(placed))
+
+    async def reveal(self, placed: PlacedOrder) -> tuple[Answer, Unsealed]:
+        """Return the answer of an order that has been committed, and put it into the cache."""
         unsealed = self.engine.unseal(placed.chain, placed.tier, placed.sealed, placed.commitment)
         body = answer_document(placed.chain, placed.tier, unsealed.answer)
         await self.cache.put(placed.chain.id, placed.tier.law, body)
-        return placed, Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
+        return Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
 
-    async def _draw_and_order(self, chain: ChainState, caller: Caller, quote: str, key: str) -> PlacedOrder:
-        async with self._drawing[chain.id]:
-            now, desk = self.clock(), self.desk
-            try:
-                return await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
-            except ChainUndrawnError:
-                computed = await asyncio.to_thread(self.engine.compute, chain)
-            return await self.database.write(
-                lambda connection: desk.order(connection, caller, quote, key, now, computed)
-            )
+    async def reading(self, caller: Caller, product: str, law: str) -> dict[str, Any]:
+        """Return what is read off the answers that a caller holds of one tier of a product.
+
+        Raises:     NotFoundError: no such product or tier. NotEntitledError: an answer that the caller does not hold.
+        """
+        found = await self.database.read(lambda connection: reading_of(connection, product, law))
+        raws = []
+        for chain, tier in found.parts:
+            held = await self.answer(caller, chain, tier.identity)
+            raws.append([int(text) for text in msgspec.json.decode(held.body)["values"]])
+        return shown(found, raws)
+
+    async def _draw_and_order(
+        self, chain: str, caller: Caller, quote: str, key: str, licence: str | None
+    ) -> PlacedOrder:
+        """Draw what is due and sell it; where others drew in between, so that something else is due, draw again."""
+        computed: dict[str, tuple[ComputedDraw, ...]] = {}
+        async with self._drawing[chain]:
+            for _ in range(_ATTEMPTS):
+                now = self.clock()
+                work = partial(
+                    self.desk.order, caller=caller, quote_id=quote, key=key, now=now, computed=computed, licence=licence
+                )
+                try:
+                    return await self.database.write(work)
+                except ChainUndrawnError as undrawn:
+                    made = await asyncio.to_thread(self.engine.compute, undrawn.chain, undrawn.tier)
+                    computed[undrawn.chain.id] = made
+        raise ConflictError("tier: expected a chain that others leave alone for a moment, got one that keeps changing")
 
     async def answer(self, caller: Caller, chain: str, law: str) -> Answer:
         """Return an issued answer to somebody entitled to it: the entitlement is checked on every path, hits included.

@@ -42,7 +42,7 @@ def replay(settings: Settings) -> Replayed:
     """
     keyring = Keyring.load(settings.keys)
     engine, recorder = open_engine(settings.database_url), recorder_of(settings, keyring)
-    files = SnapshotFiles(keyring)
+    files = SnapshotFiles(keyring, settings.sources)
     try:
         migrate(engine)
 
@@ -70,7 +70,7 @@ def _redraw(connection: Connection, settings: Settings, engine: ReleaseEngine, d
             if tier.sealed is not None and tier.commitment is not None:
                 engine.unseal(state, tier, tier.sealed, tier.commitment)
         try:
-            computed = engine.compute(state)
+            computed = engine.again(state)
         except (AppError, EngineError, OSError):
             kept.append(chain)
             continue

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.errors import InvalidRequestError
+from app.sources import Source, read_sources
 
 __all__ = ["Limits", "Settings"]
 
@@ -33,6 +34,7 @@ class Settings:
     Args:       state: folder of the store, snapshots and data. database_url: system of record. redis_url: the cache;
                 empty for none. keys: file of the secrets. fee_bps: the market's share of a sale, in 1/10,000.
                 limits: requests a minute. workers: processes that serve; without a Redis each gets its part of a limit.
+                sources: PostgreSQL servers that may keep snapshots, by name.
                 redo_file: the log's own file, best on another disk than the database; None for one below `state`.
     """
 
@@ -44,6 +46,7 @@ class Settings:
     limits: Limits = Limits()
     workers: int = 1
     redo_file: Path | None = None
+    sources: Mapping[str, Source] = field(default_factory=dict)
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -54,6 +57,8 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Return what `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS`, `_FEE_BPS` and `_REDO` describe.
+
+        `TIERMARKET_SOURCES` names a file of PostgreSQL servers: `app.sources`.
 
         Limits come from `_READS_PER_MINUTE`, `_ACTS_PER_MINUTE`, `_FAILURES_PER_MINUTE`; `_WORKERS` from the server.
 
@@ -76,6 +81,7 @@ class Settings:
             ),
             max(1, _number(environment, "WORKERS", 1, 1_000)),
             Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
+            read_sources(environment.get("TIERMARKET_SOURCES", "")),
         )
 
     @property

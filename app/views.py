@@ -37,20 +37,30 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TierView(msgspec.Struct, frozen=True, kw_only=True):
-    """One tier on a listing: what it promises and costs, and whether the budget still admits it."""
+    """One tier on a listing: what it promises and costs, and whether the budget still admits it.
+
+    `added_at` is the time of a tier that joined a chain already drawn: what was known by then may have moved its owner
+    to add it, so its error bar holds only as far as it did not.
+    """
 
     rank: int
     law: str
     epsilon: str
+    delta: str
+    family: str
     half_width: str
     half_width_value: str
     same_as_above: str | None
     price_minor: int
     admitted: bool
+    added_at: str | None
 
 
 class ProductView(msgspec.Struct, frozen=True, kw_only=True):
-    """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order."""
+    """A product's listing. Keys stand in the owner's order; answers come in canonical (sorted) order.
+
+    A mean's listing is its centred sum's, at the ε and price of both parts, with the count's for `companion`.
+    """
 
     product: str
     leaf_index: int
@@ -74,10 +84,14 @@ class ProductView(msgspec.Struct, frozen=True, kw_only=True):
     budget_state: BudgetState
     arbitrage: str
     tiers: list[TierView]
+    companion: "ProductView | None" = None
 
 
 class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset as its owner sees it: exact budget, and the charge of every chain."""
+    """A dataset as its owner sees it: exact budget, and the charge of every chain, in ε (a pure ledger) or ρ.
+
+    `promise` is the ε and δ of an approximate budget.
+    """
 
     dataset: str
     name: str
@@ -85,6 +99,8 @@ class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     unit: str
     salt: str
+    budget_kind: str
+    promise: list[str] | None
     budget: str
     spent: str
     remaining: str
@@ -188,12 +204,17 @@ class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacedView(msgspec.Struct, frozen=True, kw_only=True):
-    """An order as placed: its signed receipt, the opening of the answer's commitment, the answer."""
+    """An order as placed: its signed receipt, the opening of the answer's commitment, the answer, what is read off it.
+
+    A mean is two orders: the companion is its count's.
+    """
 
     receipt: dict[str, Any]
     opening: str
     answer: AnswerView
     replayed: bool
+    companion: "PlacedView | None"
+    reading: dict[str, Any] | None
 
 
 class ProblemView(msgspec.Struct, frozen=True, kw_only=True):

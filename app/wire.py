@@ -11,6 +11,7 @@ from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 __all__ = [
     "AccountRequest",
     "BookRequest",
+    "CeilingRequest",
     "ContractRequest",
     "CreditRequest",
     "DashboardRequest",
@@ -44,6 +45,7 @@ Paragraph: TypeAlias = Annotated[str, Meta(max_length=4_000, pattern=r"^[^\x00]*
 Contract: TypeAlias = Annotated[
     dict[Identity, Annotated[int, Meta(ge=0, le=10**9)]], Meta(min_length=1, max_length=1_000)
 ]
+Family: TypeAlias = Literal["auto", "tsg", "msdlap", "skellam", "lattice-gaussian", "discrete-gaussian"]
 Minor: TypeAlias = Annotated[int, Meta(ge=0, le=10**12)]  # in millionths, owners' shares still fit 64 bits
 
 
@@ -133,7 +135,12 @@ class ContractRequest(_Request, frozen=True, kw_only=True):
 
 
 class DatasetRequest(_Request, frozen=True, kw_only=True):
-    """A dataset: its file in the data folder, its columns, its unit, ceilings of a unit's contribution, its budget."""
+    """A dataset: its file in the data folder, its columns, its unit, ceilings of a unit's contribution, its budget.
+
+    `budget` is an ε (pure), a ρ (zcdp), or the ε of a promise (approx, with `budget_delta`), which is kept as the ρ
+    that it allows; quota, window and charges are in the units of the ledger: ε if it is pure, else ρ. `keep_in` names a
+    PostgreSQL server of the operator's that is to keep the rows.
+    """
 
     name: Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-z0-9][a-z0-9-]*\Z")]
     title: Line
@@ -141,13 +148,15 @@ class DatasetRequest(_Request, frozen=True, kw_only=True):
     notice: Paragraph = ""
     file: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*\Z")]
     null_text: Annotated[str, Meta(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*\Z")] = ""
+    keep_in: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^[a-z][a-z0-9-]*\Z")] | None = None
     columns: Annotated[tuple[Column, ...], Meta(min_length=1, max_length=1_000)]
     unit: Name | None = None
     ordering: Annotated[tuple[Name, ...], Meta(max_length=32)] = ()
     max_rows_per_unit: Annotated[int, Meta(ge=1, le=ROWS_LIMIT)]
     max_groups_per_unit: Annotated[int, Meta(ge=1, le=GROUPS_LIMIT)]
-    budget_kind: Literal["pure"] = "pure"
+    budget_kind: Literal["pure", "zcdp", "approx"] = "pure"
     budget: Decimal
+    budget_delta: Decimal | None = None
     quota: Decimal | None = None
     window: WindowRequest | None = None
     adhoc: Annotated[tuple[Decimal, ...], Meta(max_length=64)] = ()
@@ -163,7 +172,11 @@ class TierRequest(_Request, frozen=True, kw_only=True):
 
 
 class ProductRequest(_Request, frozen=True, kw_only=True):
-    """A product: a question on a dataset and its tiers, most accurate first."""
+    """A product: a question on a dataset and its tiers, most accurate first.
+
+    `family` is one family of noise for all tiers, or "auto" for the least noisy one on each; `delta` is the δ of all
+    tiers, 0 for pure ones. On a question that has a chain, tiers that it lacks are added to it.
+    """
 
     dataset: Identity
     title: Line
@@ -174,13 +187,25 @@ class ProductRequest(_Request, frozen=True, kw_only=True):
     currency: Currency
     query: Query
     tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=64)]
+    family: Family = "auto"
+    delta: Decimal = "0"
     state: Literal["draft", "live"] = "live"
 
 
 class WithdrawalRequest(_Request, frozen=True, kw_only=True):
-    """Why a product goes off sale; the reason is public."""
+    """Why a product goes off sale; the reason is public.
+
+    A faulty one's orders are all credited with what was paid for them and not given back yet.
+    """
 
     reason: Line
+    faulty: bool = False
+
+
+class CeilingRequest(_Request, frozen=True, kw_only=True):
+    """An analyst's new ceiling: the highest ε of a tier that may be ordered from now on."""
+
+    ceiling: Decimal
 
 
 class QuoteRequest(_Request, frozen=True, kw_only=True):
@@ -250,6 +275,7 @@ class SuspensionRequest(_Request, frozen=True, kw_only=True):
 
 
 class OrderRequest(_Request, frozen=True, kw_only=True):
-    """An order cites a quote; the terms it accepts are the licence in that quote."""
+    """An order cites a quote, and accepts the licence in it; `licence` says which one the buyer has read."""
 
     quote: Identity
+    licence: Line | None = None

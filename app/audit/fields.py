@@ -20,6 +20,7 @@ CHECKED: dict[Field, str] = {
     ("dataset", "salt"): "A1 salt",
     ("dataset", "budget_kind"): "A4 unreadable-leaf",
     ("dataset", "budget_nano"): "A3 budget",
+    ("dataset", "promise"): "A3 promise",
     ("dataset", "schema"): "A1 question-of-schema",
     ("dataset", "reserve_minor"): "A3 price",
     ("snapshot", "lineage"): "A4 dataset-of-snapshot",

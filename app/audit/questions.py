@@ -14,6 +14,7 @@ from app.audit.reading import UNREADABLE
 from app.errors import AppError, InvalidQueryError
 from app.log.leaves import ADJACENCY, DatasetLeaf, Leaf, PlanLeaf, plain_text
 from app.queries.canonical import STEPS_LIMIT, CanonicalQuery, CountRows, SumSteps, canonicalise, fingerprint
+from app.queries.component import components
 from app.queries.conditions import Atom, ColumnRef, Condition, Junction, normal_form
 from app.queries.model import (
     DEPTH_LIMIT,
@@ -26,6 +27,7 @@ from app.queries.model import (
     GroupByRanges,
     In,
     IsNull,
+    Mean,
     Not,
     Or,
     Query,
@@ -127,6 +129,8 @@ def restated(question: CanonicalQuery, schema: DatasetSchema) -> CanonicalQuery:
             raise InvalidQueryError(f"column: expected a declared one, got {reference.id[:60]!r} of {reference.type}")
         return found
 
+    if isinstance(question.measure, SumSteps) and (question.rows > 0 or question.measure.centre):
+        return _sum_of_mean(question, schema, named)
     counts_rows = isinstance(question.measure, CountRows)
     grouped = question.group is not None
     bare = canonicalise(
@@ -142,6 +146,26 @@ def restated(question: CanonicalQuery, schema: DatasetSchema) -> CanonicalQuery:
     measure = question.measure if isinstance(question.measure, SumSteps) else bare.measure
     if isinstance(measure, SumSteps):
         _check_sum(measure, named(measure.column))
+    where = None if question.where is None else normal_form(_spelled(question.where, named), schema)
+    return msgspec.structs.replace(bare, measure=measure, where=where)
+
+
+def _sum_of_mean(
+    question: CanonicalQuery, schema: DatasetSchema, named: Callable[[ColumnRef], Column]
+) -> CanonicalQuery:
+    """The centred sum of a mean: which rows it is taken over follows from the mean, asked with any clamp."""
+    measure = question.measure
+    assert isinstance(measure, SumSteps)
+    column = named(measure.column)
+    _check_sum(measure, column)
+    asked = Query(
+        measure=Mean(column=column.name, centre="0", lower="0", upper="1", grain_exponent=0, sum_share="0.5"),
+        group_by=None if question.group is None else _grouping(question, named(question.group)),
+        ordering=tuple(named(reference).name for reference in question.ordering) or None,
+        rows_per_unit=question.rows or None,
+        groups_per_unit=question.groups if question.group is not None and schema.unit is not None else None,
+    )
+    bare = components(canonicalise(asked, schema))[0].query
     where = None if question.where is None else normal_form(_spelled(question.where, named), schema)
     return msgspec.structs.replace(bare, measure=measure, where=where)
 
@@ -162,6 +186,8 @@ def _check_sum(measure: SumSteps, column: Column) -> None:
         raise InvalidQueryError(f"sum: expected an integer or real column, got {column.type}")
     if not -STEPS_LIMIT <= measure.lower <= measure.upper <= STEPS_LIMIT:
         raise InvalidQueryError("clamp: expected lower ≤ upper within ±2⁶² steps, got others")
+    if abs(measure.centre) >= STEPS_LIMIT:
+        raise InvalidQueryError("centre: expected one within ±2⁶² steps, got another")
     if abs(measure.grain_exponent) > GRAIN_EXPONENT_LIMIT:
         raise InvalidQueryError(f"grain: expected an exponent within ±{GRAIN_EXPONENT_LIMIT}, got another")
 

@@ -1,6 +1,7 @@
 """From leaves to the records that the pure checks read; every text is bounded and canonical before it is a number."""
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from app.log.leaves import (
     CreditLeaf,
@@ -13,19 +14,24 @@ from app.log.leaves import (
     SnapshotLeaf,
     WithdrawalLeaf,
 )
+from tiers.accounting.charges import LedgerKind
+from tiers.accounting.levels import rho_above
 from tiers.audit.findings import Finding
 from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
 from tiers.budget import decimal_text, parse_decimal
 from tiers.errors import InvalidParameterError, TierError
 from tiers.identity import DrawSpec, Role, TierLaw
 from tiers.noise.law import parse_whole
+from tiers.noise.msdlap import MultiScaleDiscreteLaplace
+from tiers.noise.tsg import TwoSidedGeometric
 
 __all__ = ["UNREADABLE", "read_history"]
 
 UNREADABLE = (TierError, ValueError, ArithmeticError, TypeError, RecursionError)
 """What reading hostile text may raise: each becomes a finding."""
 
-_FAMILY = "tsg"
+_FAMILIES = {"discrete-gaussian", "lattice-gaussian", "msdlap", "skellam", "tsg"}
+_SCALES, _VARIANCE, _VECTORS, _DELTA = 16, 2.0**60, 2**20, Fraction(1, 10**30)
 
 
 def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
@@ -79,13 +85,14 @@ class _Reader:
                 pass  # a price book has no record here: `app.audit.trade` reads it
 
     def _budget(self, leaf: DatasetLeaf) -> None:
-        if leaf.budget_kind != "pure":
-            raise ValueError(f"budget kind: expected pure, got {leaf.budget_kind}")
+        kind = LedgerKind(leaf.budget_kind)
+        if (kind is LedgerKind.APPROX) != (leaf.promise is not None):
+            raise ValueError("promise: expected one of an approximate budget, and of no other, got another")
         if leaf.budget_nano < 1:
             raise ValueError("budget: expected at least 10⁻⁹, got none")
         if leaf.lineage in self.budgets:
             raise ValueError("lineage: expected one budget a lineage, got a second")
-        self.budgets[leaf.lineage] = BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano)
+        self.budgets[leaf.lineage] = BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano, kind)
 
     def history(self) -> History:
         return History(
@@ -101,10 +108,21 @@ class _Reader:
 
 
 def _law(document: object) -> TierLaw:
-    """Read a law that a pure ledger of this version can hold: its work is bounded, whatever its parameters."""
-    if not isinstance(document, dict) or document.get("family") != _FAMILY or document.get("delta") != "0":
-        raise InvalidParameterError("law", f"a law of family {_FAMILY} with δ = 0, in a pure ledger", "another law")
-    return TierLaw.from_document(document)
+    """Read a law that this version sells: its work is bounded, whatever its parameters."""
+    if not isinstance(document, dict) or document.get("family") not in _FAMILIES:
+        raise InvalidParameterError("law", f"a law of a family of {sorted(_FAMILIES)}", "another law")
+    law = TierLaw.from_document(document)
+    noise = law.noise
+    if not isinstance(noise, TwoSidedGeometric):
+        scales = noise.scales if isinstance(noise, MultiScaleDiscreteLaplace) else 1
+        step, bins = law.change_set.step, law.change_set.bins
+        if scales > _SCALES or not noise.variance() < _VARIANCE or (not law.pure and max(step, bins) > _VECTORS):
+            raise InvalidParameterError("law", "one of bounded scales, variance and change set", "a larger one")
+        if not law.pure and law.delta < _DELTA:
+            raise InvalidParameterError("delta", "at least 10⁻³⁰", "a smaller one")
+        law.epsilon()  # raises here, where that is a finding, or never
+        rho_above(law)
+    return law
 
 
 def _plan(leaf: PlanLeaf) -> PlanRecord:

@@ -7,10 +7,11 @@ from app.log.leaves import BookLeaf, CreditLeaf, DatasetLeaf, Leaf, PlanLeaf, Sa
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import PricingError
 from pricing.scarcity import ReserveCurve
-from tiers.accounting.filters import increment
+from tiers.accounting.conversions import rho_star_nano
 from tiers.audit.findings import Finding
 from tiers.audit.records import History, PlanRecord
-from tiers.budget import nano_up
+from tiers.budget import parse_decimal
+from tiers.errors import TierError
 from tiers.identity import TierLaw
 from tiers.rank import by_accuracy
 
@@ -57,13 +58,13 @@ class _Books:
     licences: dict[str, str] = field(default_factory=dict)
     currencies: dict[str, str] = field(default_factory=dict)
     spent: dict[str, int] = field(default_factory=dict)
-    highest: dict[str, int] = field(default_factory=dict)
 
     def say(self, rule: str, leaf: Leaf, claimed: str, otherwise: str) -> None:
         self.found.append(Finding("A3", rule, f"leaf {leaf.index}", claimed[:60], otherwise[:200]))
 
     def dataset(self, leaf: DatasetLeaf) -> None:
         self.budgets.setdefault(leaf.lineage, leaf.budget_nano)
+        self._promise(leaf)
         if leaf.reserve_minor is None:
             return
         low, high = leaf.reserve_minor
@@ -71,6 +72,19 @@ class _Books:
             self.curves.setdefault(leaf.lineage, ReserveCurve(low, high, leaf.budget_nano))
         except (PricingError, ArithmeticError) as error:
             self.say("reserve", leaf, str(leaf.reserve_minor), str(error))
+
+    def _promise(self, leaf: DatasetLeaf) -> None:
+        """An approximate budget's ρ is the most that its ε and δ allow."""
+        if leaf.promise is None:
+            return
+        try:
+            epsilon, delta = (parse_decimal(name, text) for name, text in zip("εδ", leaf.promise, strict=True))
+            due = rho_star_nano(epsilon, delta)
+        except (TierError, ArithmeticError) as error:
+            self.say("promise", leaf, str(leaf.promise), str(error))
+            return
+        if due != leaf.budget_nano:
+            self.say("promise", leaf, str(leaf.budget_nano), str(due))
 
     def plan(self, leaf: PlanLeaf) -> None:
         self.licences.setdefault(leaf.product, leaf.licence)
@@ -90,11 +104,14 @@ class _Books:
             self._open(leaf, leaf.chain, leaf.currency, leaf.book_version, prices)
             return
         listed = {tier.law: tier.price for tier in book.tiers}
-        if (leaf.book_version, leaf.currency) != (book.version, book.currency):
+        due = book.version + bool(set(prices) - set(listed))  # a plan that adds tiers opens the next book
+        if (leaf.book_version, leaf.currency) != (due, book.currency):
             claimed = f"version {leaf.book_version} in {leaf.currency}"
-            self.say("book-version", leaf, claimed, f"version {book.version} in {book.currency}")
-        if any(listed.get(law) != price for law, price in prices.items()):
+            self.say("book-version", leaf, claimed, f"version {due} in {book.currency}")
+        if any(listed.get(law, price) != price for law, price in prices.items()):
             self.say("book-in-force", leaf, str(list(prices.values())), str([listed.get(law) for law in prices]))
+        if due > book.version:
+            self._open(leaf, leaf.chain, leaf.currency, leaf.book_version, {**prices, **listed})
 
     def reprice(self, leaf: BookLeaf) -> None:
         book, known = self.books.get(leaf.chain), self.laws.get(leaf.chain, {})
@@ -131,11 +148,10 @@ class _Books:
             self.say("price", leaf, str(leaf.price_minor), f"list {listed[leaf.law]}, reserve {reserve}")
 
     def _reserve(self, leaf: SaleLeaf) -> int:
-        """Charge the sale what it is due, and return what the lineage's reserve curve asks for that."""
+        """Count the sale's charge, and return what the lineage's reserve curve asks for it."""
         lineage = self.lineages[leaf.chain]
-        level, before = nano_up(self.laws[leaf.chain][leaf.law].epsilon()), self.highest.get(leaf.chain, 0)
-        due, used = increment(level, before), self.spent.get(lineage, 0)
-        self.highest[leaf.chain], self.spent[lineage] = max(level, before), used + due
+        due, used = leaf.charge_nano, self.spent.get(lineage, 0)  # that it is the charge due is checked by the ledger
+        self.spent[lineage] = used + due
         curve = self.curves.get(lineage)
         if curve is None or due == 0 or used + due > self.budgets[lineage]:
             return 0

@@ -17,6 +17,7 @@ __all__ = [
     "NewAccount",
     "NewKey",
     "Role",
+    "change_ceiling",
     "create_account",
     "find_caller",
     "holder_of",
@@ -127,6 +128,16 @@ def suspend_account(connection: Connection, account: str, reason: str | None, at
     holder_of(connection, account)
     values = {"suspended_at": at, "suspension_reason": reason}
     connection.execute(accounts.update().where(accounts.c.id == account).values(values))
+
+
+def change_ceiling(connection: Connection, account: str, ceiling_nano: int) -> None:
+    """Give an analyst another ceiling, for orders from now on; answers that are held stay readable.
+
+    Raises:     NotFoundError: no such account. ConflictError: another role, which has no ceiling.
+    """
+    if holder_of(connection, account).role is not Role.ANALYST:
+        raise ConflictError("account: expected an analyst's, got another role's")
+    connection.execute(accounts.update().where(accounts.c.id == account).values(ceiling_nano=ceiling_nano))
 
 
 def find_caller(connection: Connection, key_digest: str) -> Caller | None:

@@ -21,6 +21,7 @@ __all__ = [
     "CatalogueChangedError",
     "Checked",
     "check_offer",
+    "leave_uncompared",
     "live_offers",
     "offer_of",
     "rivals_of",
@@ -45,8 +46,8 @@ class Checked:
 
 
 def live_offers(connection: Connection) -> list[Offer]:
-    """Return every chain of a live product at its current book."""
-    return _offers(connection, products.c.state == "live")
+    """Return every chain of a live product at its current book; a mean's two are sold together only, and left out."""
+    return _offers(connection, (products.c.state == "live") & products.c.parts_json.is_(None))
 
 
 def offer_of(connection: Connection, product: str) -> Offer:
@@ -71,7 +72,7 @@ def rivals_version(connection: Connection, offer: Offer) -> str:
     return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
 
 
-def check_offer(connection: Connection, offer: Offer, checked: Checked) -> str:
+def check_offer(connection: Connection, offer: Offer, checked: Checked | None) -> str:
     """Store the verdict on an offer and return it; refuse certain arbitrage by name.
 
     Only arbitrage that this offer is a part of is refused: what others have on sale is theirs to mend.
@@ -79,7 +80,7 @@ def check_offer(connection: Connection, offer: Offer, checked: Checked) -> str:
     Raises:     CatalogueChangedError: the verdict was found on another offer, or beside others than are on sale now.
                 ConflictError: certain arbitrage.
     """
-    if checked.offer != offer or checked.version != rivals_version(connection, offer):
+    if checked is None or checked.offer != offer or checked.version != rivals_version(connection, offer):
         raise CatalogueChangedError
     ruling = checked.ruling
     if ruling.verdict == "arbitrage":
@@ -93,6 +94,13 @@ def check_offer(connection: Connection, offer: Offer, checked: Checked) -> str:
             cost_minor=ruling.cost_minor,
         )
     store_ruling(connection, offer.chain, ruling, checked.at)
+    return ruling.verdict
+
+
+def leave_uncompared(connection: Connection, chain: str, at: str) -> str:
+    """Store that a mean's chain was compared with nothing, and return that verdict: uncertified."""
+    ruling = Ruling("uncertified", "a mean is sold whole, as two answers, and compared with no other product")
+    store_ruling(connection, chain, ruling, at)
     return ruling.verdict
 
 
@@ -136,6 +144,7 @@ def ruling_of(connection: Connection, chain: str) -> dict[str, Any]:
 def _beside(offer: Offer) -> Any:
     return (
         (products.c.state == "live")
+        & products.c.parts_json.is_(None)
         & (chains.c.id == products.c.chain_id)
         & (chains.c.snapshot_id == offer.snapshot)
         & (chains.c.id != offer.chain)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Checked, check_offer
+from app.catalog.arbitrage import Checked, check_offer, leave_uncompared
 from app.catalog.verdicts import Offer
 from app.errors import NotFoundError
 from app.keyring import Keyring
@@ -33,16 +33,20 @@ def book_of_chain(connection: Connection, chain: str) -> PriceBook:
 
 
 def reprice(
-    connection: Connection, keyring: Keyring, offer: Offer, book: PriceBook, at: str, checked: Checked
+    connection: Connection, keyring: Keyring, offer: Offer | None, book: PriceBook, at: str, checked: Checked | None
 ) -> PriceBook:
     """Store and log a new version of a chain's book; what was quoted at the old one is stale from now on.
 
+    Args:       offer: the chain at its new prices, as the arbitrage check sees it; None for a part of a mean.
     Raises:     ConflictError: the new prices would be certain arbitrage.
     """
     owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
     owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
     require_currency(connection, owner_id, book.currency)
-    check_offer(connection, offer, checked)
+    if offer is None:
+        leave_uncompared(connection, book.chain_id, at)
+    else:
+        check_offer(connection, offer, checked)
     insert_book(connection, book)
     connection.execute(
         chains.update().where(chains.c.id == book.chain_id).values(book_version=book.version, currency=book.currency)

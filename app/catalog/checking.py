@@ -21,25 +21,34 @@ T = TypeVar("T")
 
 
 async def write_checked(
-    database: Database, at: str, find: Callable[[Connection], Offer], work: Callable[[Connection, Checked], T]
+    database: Database,
+    at: str,
+    find: Callable[[Connection], Offer | None],
+    work: Callable[[Connection, Checked | None], T],
 ) -> T:
     """Check an offer against what is on sale, then write; check again where others have changed that meanwhile.
 
-    Args:       find: the offer as the write will make it. work: the write; it hands the verdict to `check_offer`.
+    Args:       find: the offer as the write will make it; None where it makes none that is compared.
+                work: the write; it hands the verdict to `check_offer`.
     Raises:     ConflictError: the catalogue changed under every attempt.
     """
 
-    def read(connection: Connection) -> tuple[Offer, list[Offer], str]:
+    def read(connection: Connection) -> tuple[Offer, list[Offer], str] | None:
         offer = find(connection)
+        if offer is None:
+            return None
         return offer, rivals_of(connection, offer), rivals_version(connection, offer)
 
     for _ in range(_ATTEMPTS):
-        offer, rivals, version = await database.read(read)
-        limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
-        ruling = await asyncio.to_thread(judge, offer, rivals, limit)
-        checked = Checked(offer, version, ruling, at)
+        found = await database.read(read)
+        checked = None
+        if found is not None:
+            offer, rivals, version = found
+            limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
+            ruling = await asyncio.to_thread(judge, offer, rivals, limit)
+            checked = Checked(offer, version, ruling, at)
 
-        def write(connection: Connection, checked: Checked = checked) -> T:
+        def write(connection: Connection, checked: Checked | None = checked) -> T:
             return work(connection, checked)
 
         try:

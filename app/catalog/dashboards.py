@@ -11,7 +11,7 @@ from app.errors import NotFoundError
 from app.store.schema import dashboards
 from app.wire import TileRequest
 
-__all__ = ["dashboard_of", "law_of", "list_dashboards", "save_dashboard"]
+__all__ = ["dashboard_of", "delete_dashboard", "law_of", "list_dashboards", "save_dashboard"]
 
 
 def save_dashboard(connection: Connection, account: str, name: str, tiles: tuple[TileRequest, ...], at: str) -> str:
@@ -40,6 +40,13 @@ def dashboard_of(
         raise NotFoundError("dashboard: expected one of the caller's own, got another id")
     tiles = msgspec.json.decode(row.tiles_json, type=list[TileRequest])
     return row.name, [(tile, *law_of(connection, tile)) for tile in tiles]
+
+
+def delete_dashboard(connection: Connection, account: str, dashboard: str) -> None:
+    """Delete one of the account's dashboards; raises NotFoundError for another's."""
+    mine = (dashboards.c.id == dashboard) & (dashboards.c.account_id == account)
+    if connection.execute(dashboards.delete().where(mine)).rowcount != 1:
+        raise NotFoundError("dashboard: expected one of the caller's own, got another id")
 
 
 def law_of(connection: Connection, tile: TileRequest) -> tuple[str, str]:

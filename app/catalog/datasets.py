@@ -12,6 +12,9 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 from app.clock import new_id
 from app.engines.duckdb_engine import content_digest, seal, units_digest
 from app.engines.ingest import ingest_csv, ingest_parquet
+from app.engines.postgres_engine import PostgresSnapshot
+from app.engines.postgres_ingest import copy_to_postgres, drop_from_postgres
+from app.engines.rendering import PostgresTable
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.earnings import sign_contract
@@ -19,19 +22,27 @@ from app.log.journal import append
 from app.log.leaves import ADJACENCY, DatasetLeaf, SnapshotLeaf, plain_text
 from app.queries.schema import DatasetSchema
 from app.settings import Settings
+from app.sources import Source
 from app.store.schema import datasets, snapshots
+from tiers.accounting.charges import LedgerKind
+from tiers.accounting.filters import ApproxFilter
+from tiers.budget import NANO, decimal_text, parse_decimal
 
 __all__ = [
     "ADJACENCY",
+    "Budget",
     "DatasetRow",
     "Limits",
     "NewDataset",
     "PreparedSnapshot",
     "add_snapshot",
     "dataset_of",
+    "nano_of",
     "prepare_snapshot",
     "register",
 ]
+
+_BUDGET_CEILING = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +53,56 @@ class NewDataset:
     title: str
     description: str
     notice: str
-    budget_nano: int
+    budget: "Budget"
     schema: DatasetSchema
     owners: Mapping[str, int]
     reserve: tuple[int, int] | None
     limits: "Limits"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a dataset may spend in all: a kind of ledger, its units of 10⁻⁹ (of ε, else of ρ), and what they promise.
+
+    Args:       promise: ε and δ of an approximate budget, as decimals; its units are ⌊ρ*(ε, δ)·10⁹⌋.
+    Example:
+        >>> Budget.of("approx", "1", "0.000001").nano
+        22360381
+    """
+
+    kind: LedgerKind
+    nano: int
+    promise: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, kind: str, amount: str, delta: str | None = None) -> "Budget":
+        """Return the budget that an owner's words state.
+
+        Raises:     InvalidRequestError: δ where none is meant, or none where one is; an amount that is no multiple of
+                    10⁻⁹, or not from there to 1,000. InvalidParameterError: an (ε, δ) that allows nothing.
+        """
+        ledger = LedgerKind(kind)
+        if (ledger is LedgerKind.APPROX) != (delta is not None):
+            raise InvalidRequestError("budget_delta: expected one for an approx budget, and for no other, got another")
+        nano = nano_of("budget", amount)
+        if delta is None:
+            return cls(ledger, nano)
+        epsilon, small = parse_decimal("budget", amount), parse_decimal("budget_delta", delta)
+        return cls(ledger, ApproxFilter.of(epsilon, small).budget_nano, (decimal_text(epsilon), decimal_text(small)))
+
+
+def nano_of(name: str, text: str) -> int:
+    """Return an amount of a ledger as whole units of 10⁻⁹.
+
+    Raises:     InvalidRequestError: not a multiple of 10⁻⁹ from there to 1,000.
+    Example:
+        >>> nano_of("budget", "0.5")
+        500000000
+    """
+    amount = parse_decimal(name, text) * NANO
+    if amount.denominator != 1 or not 0 < amount <= _BUDGET_CEILING * NANO:
+        raise InvalidRequestError(f"{name}: expected more than 0, at most {_BUDGET_CEILING}, in steps of 10⁻⁹")
+    return int(amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +127,14 @@ class PreparedSnapshot:
     content: str
     seal: str
     units: str | None
+    source: str | None = None
+
+    def discard(self, settings: Settings) -> None:
+        """Remove what no dataset came to name."""
+        self.path.unlink(missing_ok=True)
+        if self.source is not None:
+            kept = settings.sources[self.source]
+            drop_from_postgres(kept.writer, PostgresTable(kept.schema, self.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,34 +148,62 @@ class DatasetRow:
     description: str
     notice: str
     schema: DatasetSchema
-    budget_nano: int
+    budget: Budget
     spent_nano: int
     snapshot: str
+    source: str | None
     limits: Limits
 
 
 def prepare_snapshot(
-    settings: Settings, keyring: Keyring, schema: DatasetSchema, file: str, null_text: str
+    settings: Settings,
+    keyring: Keyring,
+    schema: DatasetSchema,
+    file: str,
+    null_text: str,
+    source: str | None = None,
 ) -> PreparedSnapshot:
     """Build the immutable snapshot of an owner's file; slow, outside any transaction.
+
+    Args:       source: the operator's name of the PostgreSQL server that keeps the rows; else a DuckDB file does.
 
     Raises:     InvalidRequestError: the file is not a plain file of the data folder, or of no known kind; IngestError
                 where it does not hold what the schema declares.
     """
-    source = _source(settings.data, file)
+    if source is not None and source not in settings.sources:
+        raise InvalidRequestError("keep_in: expected the name of a source that the operator set up, got another")
+    given = _source(settings.data, file)
     snapshot = new_id("snap")
     target = settings.snapshots / f"{snapshot}.duckdb"
-    if source.suffix == ".parquet":
-        ingest_parquet(source, target, schema)
+    if given.suffix == ".parquet":
+        ingest_parquet(given, target, schema)
     else:
-        ingest_csv(source, target, schema, null_text=null_text)
+        ingest_csv(given, target, schema, null_text=null_text)
     try:
         key = keyring.content
         units = None if schema.unit is None else units_digest(target, key, schema.column(schema.unit).stable_id)
-        return PreparedSnapshot(snapshot, target, content_digest(target, key), seal(target, key), units)
+        content = content_digest(target, key)
+        if source is None:
+            return PreparedSnapshot(snapshot, target, content, seal(target, key), units)
+        sealed = _moved(settings.sources[source], schema, target, snapshot, key)
+        return PreparedSnapshot(snapshot, target, content, sealed, units, source)
     except BaseException:
-        target.unlink()
+        target.unlink(missing_ok=True)
         raise
+
+
+def _moved(source: Source, schema: DatasetSchema, file: Path, snapshot: str, key: bytes) -> str:
+    """Copy a snapshot to PostgreSQL, remove the file, and return the digest of the rows as they stand there."""
+    table = PostgresTable(source.schema, snapshot)
+    copy_to_postgres(file, schema, source.writer, table, source.role)
+    try:
+        with PostgresSnapshot(source.reader, table) as kept:
+            digest = kept.digest(key)
+    except BaseException:
+        drop_from_postgres(source.writer, table)
+        raise
+    file.unlink()
+    return digest
 
 
 def register(
@@ -132,7 +224,9 @@ def register(
         "notice": new.notice,
         "salt": new.schema.salt,
         "schema_json": schema,
-        "budget_nano": new.budget_nano,
+        "budget_kind": new.budget.kind.value,
+        "promise_json": msgspec.json.encode(new.budget.promise).decode() if new.budget.promise else None,
+        "budget_nano": new.budget.nano,
         "spent_nano": 0,
         "contract_version": 0,
         "reserve_low_minor": new.reserve[0] if new.reserve else None,
@@ -172,10 +266,11 @@ def register(
                 unit=unit,
                 adjacency=ADJACENCY,
                 salt=new.schema.salt,
-                budget_kind="pure",
-                budget_nano=new.budget_nano,
+                budget_kind=new.budget.kind.value,
+                budget_nano=new.budget.nano,
                 schema=plain_text(new.schema),
                 reserve_minor=list(new.reserve) if new.reserve else None,
+                promise=list(new.budget.promise) if new.budget.promise else None,
             ),
             lambda index: _snapshot_leaf(index, dataset, snapshot, at),
         ],
@@ -208,6 +303,7 @@ def _insert_snapshot(connection: Connection, dataset: str, number: int, snapshot
             seal=snapshot.seal,
             units=snapshot.units,
             file=snapshot.path.name,
+            source=snapshot.source,
             created_at=at,
         )
     )
@@ -224,7 +320,12 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
     row = connection.execute(select(datasets).where(datasets.c.id == dataset)).one_or_none()
     if row is None:
         raise NotFoundError("dataset: expected an existing id, got another")
-    newest = select(snapshots.c.id).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.number.desc())
+    newest = (
+        select(snapshots.c.id, snapshots.c.source)
+        .where(snapshots.c.dataset_id == dataset)
+        .order_by(snapshots.c.number.desc())
+    )
+    snapshot = connection.execute(newest.limit(1)).one()
     return DatasetRow(
         id=row.id,
         owner=row.owner_id,
@@ -233,9 +334,14 @@ def dataset_of(connection: Connection, dataset: str) -> DatasetRow:
         description=row.description,
         notice=row.notice,
         schema=msgspec.json.decode(row.schema_json, type=DatasetSchema),
-        budget_nano=row.budget_nano,
+        budget=Budget(
+            LedgerKind(row.budget_kind),
+            row.budget_nano,
+            None if row.promise_json is None else msgspec.json.decode(row.promise_json, type=tuple[str, str]),
+        ),
         spent_nano=row.spent_nano,
-        snapshot=connection.execute(newest.limit(1)).scalar_one(),
+        snapshot=snapshot.id,
+        source=snapshot.source,
         limits=Limits(
             row.quota_nano,
             row.window_days,

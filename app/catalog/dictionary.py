@@ -36,5 +36,5 @@ def dictionary_view(connection: Connection, dataset: str, caller: Caller) -> Dic
         ordering=list(schema.ordering),
         max_rows_per_unit=schema.max_rows_per_unit,
         max_groups_per_unit=schema.max_groups_per_unit,
-        budget_state=budget_state(row.budget_nano, row.spent_nano),
+        budget_state=budget_state(row.budget.nano, row.spent_nano),
     )

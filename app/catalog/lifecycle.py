@@ -13,8 +13,9 @@ from app.keyring import Keyring
 from app.log.journal import append
 from app.log.leaves import WithdrawalLeaf
 from app.store.schema import offers, planned_tiers, products
+from tiers.budget import Ladder, decimal_text
 
-__all__ = ["move", "stored_product", "withdraw"]
+__all__ = ["move", "parts_of", "stored_product", "withdraw"]
 
 _MOVES = {(DRAFT, LIVE), (DRAFT, RETIRED), (LIVE, RETIRED), (RETIRED, LIVE)}
 
@@ -26,8 +27,13 @@ def withdraw(connection: Connection, keyring: Keyring, product: str, reason: str
         raise NotFoundError("product: expected an existing id, got another")
     if state == WITHDRAWN:
         raise ConflictError("product: expected one on sale, got one that is withdrawn")
-    connection.execute(products.update().where(products.c.id == product).values(state=WITHDRAWN))
-    append(connection, keyring, at, [lambda index: WithdrawalLeaf(index=index, at=at, product=product, reason=reason)])
+    for part in parts_of(connection, product):
+        connection.execute(products.update().where(products.c.id == part).values(state=WITHDRAWN))
+
+        def leaf(index: int, part: str = part) -> WithdrawalLeaf:
+            return WithdrawalLeaf(index=index, at=at, product=part, reason=reason)
+
+        append(connection, keyring, at, [leaf])
 
 
 def move(connection: Connection, product: str, state: str, checked: Checked | None = None) -> None:
@@ -42,8 +48,7 @@ def move(connection: Connection, product: str, state: str, checked: Checked | No
         raise NotFoundError("product: expected an existing id, got another")
     if (current, state) not in _MOVES:
         raise ConflictError(f"product: expected a move that exists, got {current} to {state}")
-    if state == LIVE:
-        assert checked is not None
+    if state == LIVE and len(parts_of(connection, product)) == 1:
         check_offer(connection, offer_of(connection, product), checked)
     connection.execute(products.update().where(products.c.id == product).values(state=state))
 
@@ -62,4 +67,17 @@ def stored_product(connection: Connection, product: str) -> NewProduct:
         )
     ).scalars()
     book = book_of_chain(connection, row.chain_id)
-    return replace(new, prices_minor=tuple(book.price_of(law) for law in laws))
+    prices = tuple(book.price_of(law) for law in laws)
+    parts = parts_of(connection, product)
+    if len(parts) == 1:
+        return replace(new, prices_minor=prices)
+    count = stored_product(connection, parts[1])
+    whole = tuple(a + b for a, b in zip(prices, count.prices_minor, strict=True))
+    ladders = zip(Ladder.parse(new.epsilons), Ladder.parse(count.epsilons), strict=True)
+    return replace(new, prices_minor=whole, epsilons=tuple(decimal_text(a + b) for a, b in ladders))
+
+
+def parts_of(connection: Connection, product: str) -> tuple[str, ...]:
+    """Return the products that are sold together as this one: itself, and for a mean its count."""
+    text = connection.execute(select(products.c.parts_json).where(products.c.id == product)).scalar_one_or_none()
+    return (product,) if text is None else tuple(msgspec.json.decode(text, type=list[str]))

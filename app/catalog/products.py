@@ -1,15 +1,17 @@
 """Products: a question on a snapshot, its chain planned and priced at publication."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Checked, check_offer
+from app.catalog.arbitrage import Checked, check_offer, leave_uncompared
 from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
 from app.catalog.datasets import DatasetRow
+from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
 from app.catalog.verdicts import Offer
 from app.clock import new_id
 from app.errors import ConflictError, InvalidQueryError, InvalidRequestError
@@ -24,15 +26,17 @@ from app.store.schema import chains, offers, planned_tiers, products
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import ArbitrageError
 from pricing.money import check_currency
+from tiers.accounting.levels import tier_level
 from tiers.budget import Ladder, decimal_text
-from tiers.canonical import canonical_bytes
-from tiers.chain import ChainPlan, PlannedTier, plan
-from tiers.identity import chain_identity
+from tiers.chain import ChainPlan, PlannedTier, extend, plan
+from tiers.identity import TierLaw, chain_identity
+from tiers.rank import by_accuracy
 
 __all__ = [
     "DRAFT",
     "INTERNAL",
     "LIVE",
+    "PART",
     "RETIRED",
     "WITHDRAWN",
     "NewProduct",
@@ -41,9 +45,13 @@ __all__ = [
     "plan_product",
     "planned_offer",
     "publish",
+    "shared",
+    "shared_prices",
 ]
 
 DRAFT, LIVE, RETIRED, WITHDRAWN, INTERNAL = "draft", "live", "retired", "withdrawn", "internal"
+PART = "part"
+"""The count of a mean: on sale with its sum, never alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +68,16 @@ class NewProduct:
     epsilons: tuple[str, ...]
     prices_minor: tuple[int, ...]
     state: str = "live"
+    family: str = "auto"
+    delta: str = "0"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedProduct:
-    """A product before it is stored: everything that follows from its parameters, no data read."""
+    """A product before it is stored: everything that follows from its parameters, no data read.
+
+    A mean is its centred sum, and for companion the count that goes with it.
+    """
 
     new: NewProduct
     canonical: CanonicalQuery
@@ -74,6 +87,7 @@ class PlannedProduct:
     fingerprint: str
     plan: ChainPlan
     book: PriceBook
+    companion: "PlannedProduct | None" = None
 
     @property
     def grain(self) -> int:
@@ -86,9 +100,10 @@ def grain_of(canonical: CanonicalQuery) -> int:
     return canonical.measure.grain_exponent if isinstance(canonical.measure, SumSteps) else 0
 
 
-def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
+def plan_product(dataset: DatasetRow, new: NewProduct, known: tuple[tuple[TierLaw, ...], ...] = ()) -> PlannedProduct:
     """Plan a product; a plan or book that cannot exist is refused here, not at the first sale.
 
+    Args:       known: the laws of each chain of the question, where it has them: tiers that it lacks are added.
     Raises:     InvalidQueryError: outside the model or without derivable sensitivity. BudgetOrderError and
                 InvalidParameterError: a bad ladder. InvalidPriceError: a bad book, or one that falls with accuracy.
     """
@@ -100,23 +115,57 @@ def plan_product(dataset: DatasetRow, new: NewProduct) -> PlannedProduct:
             "ordering: expected at least one column, or none given for the data set's own, got none"
         )
     canonical = canonicalise(new.query, dataset.schema)
-    if len(components(canonical)) != 1:
-        raise InvalidQueryError(
-            "measure: expected one that a single chain answers, got a mean (publish its sum and its count)"
-        )
+    parts = components(canonical)
+    laws = known or ((),) * len(parts)
+    if len(parts) == 1:
+        return _plan_part(dataset, new, canonical, laws[0])
+    total, count = (
+        _plan_part(dataset, each, part.query, mine)
+        for each, part, mine in zip(shared(new, parts[0].share), parts, laws, strict=True)
+    )
+    return replace(total, companion=count)
+
+
+def shared(new: NewProduct, share: Fraction) -> tuple[NewProduct, NewProduct]:
+    """Return the two parts of a mean: w and 1 − w of each ε, and of each price as far as minor units allow.
+
+    Both books rise with accuracy where the mean's does: ⌊w·price⌋ and what is left of price never fall in price.
+    """
+    ladder = Ladder.parse(new.epsilons)
+    first, rest = shared_prices(new.prices_minor, share)
+    return (
+        replace(new, epsilons=tuple(decimal_text(epsilon * share) for epsilon in ladder), prices_minor=first),
+        replace(
+            new,
+            epsilons=tuple(decimal_text(epsilon * (1 - share)) for epsilon in ladder),
+            prices_minor=rest,
+            state=INTERNAL if new.state == INTERNAL else PART,
+        ),
+    )
+
+
+def shared_prices(prices: Sequence[int], share: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return ⌊w·price⌋ for each price, and what is left of it.
+
+    Example:
+        >>> shared_prices([9001, 3000], Fraction(3, 5))
+        ((5400, 1800), (3601, 1200))
+    """
+    first = tuple(price * share.numerator // share.denominator for price in prices)
+    return first, tuple(price - part for price, part in zip(prices, first, strict=True))
+
+
+def _plan_part(
+    dataset: DatasetRow, new: NewProduct, canonical: CanonicalQuery, known: tuple[TierLaw, ...]
+) -> PlannedProduct:
     derivation = derive(canonical)
-    chain_plan = plan(Ladder.parse(new.epsilons), derivation.change_set, "tsg")
+    chain_plan = _ladder(new, derivation, known)
+    for tier in chain_plan.tiers:
+        tier_level(dataset.budget.kind, tier.law)  # refuses a law that the ledger cannot charge
     digest = fingerprint(canonical.fingerprint_document())
     chain = chain_identity(dataset.id, dataset.snapshot, digest)
     prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
-    try:
-        book = PriceBook(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices))
-    except ArbitrageError:
-        falls = next(rank for rank, (a, b) in enumerate(pairwise(new.prices_minor), start=1) if b > a)
-        raise InvalidRequestError(
-            f"prices: expected none that falls with accuracy, got {new.prices_minor[falls]} at ε "
-            f"{new.epsilons[falls]} above {new.prices_minor[falls - 1]} at ε {new.epsilons[falls - 1]}"
-        ) from None
+    book = _book(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices), new)
     order = permutation(new.query, dataset.schema)
     return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
 
@@ -131,21 +180,27 @@ def publish(
 ) -> str:
     """Store and log a product; a second one on a published question shares that question's chain, tiers and prices.
 
-    Args:       checked: the verdict on `planned_offer`; None for a question of analysts, which is not on sale.
-    Raises:     ConflictError: the chain has other laws (late tiers do not exist yet) or other prices for the same
-                ones; or some product of the catalogue, this one included, could be had for less by combining others.
+    Args:       checked: the verdict on `planned_offer`; None where there is nothing to compare.
+    Raises:     ConflictError: the chain has other prices for the same laws, or reserved too little for a new one; an
+                analyst asks for tiers that it lacks; or some product of the catalogue, this one included, could be had
+                for less by combining others.
     """
     require_currency(connection, dataset.owner, planned.book.currency)
+    companion = planned.companion and publish(connection, keyring, dataset, planned.companion, at, None)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
     else:
         _join_chain(connection, keyring, dataset, planned, at, checked)
     ranks = _ranks(connection, planned.chain)
-    verdict = "internal"
+    verdict = INTERNAL
     if planned.new.state != INTERNAL:
-        assert checked is not None
-        verdict = check_offer(connection, planned_offer(dataset, planned), checked)
+        offer = planned_offer(dataset, planned)
+        verdict = (
+            leave_uncompared(connection, planned.chain, at)
+            if offer is None
+            else check_offer(connection, offer, checked)
+        )
     product = new_id("prod")
     new = planned.new
     book = book_of_chain(connection, planned.chain)
@@ -165,6 +220,7 @@ def publish(
             derivation_json=msgspec.json.encode(planned.derivation.sentences).decode(),
             order_json=msgspec.json.encode(planned.order).decode(),
             request_json=msgspec.json.encode(new).decode(),
+            parts_json=None if companion is None else msgspec.json.encode([product, companion]).decode(),
             state=new.state,
             arbitrage=verdict,
             leaf_index=logged.index,
@@ -194,7 +250,8 @@ def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, p
             currency=planned.book.currency,
         )
     )
-    connection.execute(planned_tiers.insert(), [_tier_row(planned.chain, tier) for tier in planned.plan.tiers])
+    rows = [tier_row(dataset.budget.kind, planned.chain, tier) for tier in planned.plan.tiers]
+    connection.execute(planned_tiers.insert(), rows)
     insert_book(connection, planned.book)
 
 
@@ -209,31 +266,42 @@ def _join_chain(
     """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
     states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
-    if planned.new.state != INTERNAL and set(states) == {INTERNAL} and _laws(planned.book) == _laws(book):
-        fresh = replace(planned.book, version=book.version + 1)
-        assert checked is not None
+    owners = {tier.law: tier.price for tier in planned.book.tiers}
+    if planned.new.state != INTERNAL and set(states) == {INTERNAL}:
+        taken = tuple(TierPrice(tier.law, owners.get(tier.law, tier.price)) for tier in book.tiers)
+        fresh = _book(planned.chain, book.version + 1, planned.book.currency, taken)
         reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, checked)
         book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
     late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
-    if late:
-        raise ConflictError(
-            "ladder: expected tiers of the chain that this question has already, got others (no late tiers yet)",
-            reason="late-tier",
-            epsilons=[decimal_text(tier.epsilon) for tier in late],
-            chain=planned.chain,
-        )
     if planned.new.state == INTERNAL:
+        if late:
+            raise ConflictError(
+                "ladder: expected tiers of the chain that this question has already, got others (the owner adds)",
+                reason="late-tier",
+                epsilons=[decimal_text(tier.epsilon) for tier in late],
+                chain=planned.chain,
+            )
         return  # analysts pay nothing, whatever the chain's prices are
-    differing = [tier.law for tier in planned.book.tiers if known[tier.law] != tier.price]
+    differing = [tier.law for tier in planned.book.tiers if known.get(tier.law, tier.price) != tier.price]
     if differing or planned.book.currency != book.currency:
         raise ConflictError(
             "prices: expected the chain's own (one good has one price), got others", chain=planned.chain, laws=differing
         )
+    if late:
+        add_tiers(connection, dataset.budget.kind, planned.chain, [tier.law for tier in late], at)
+        ranked = by_accuracy(laws_of_chain(connection, planned.chain))
+        prices = {**known, **owners}
+        tiers = tuple(TierPrice(law.identity, prices[law.identity]) for law in ranked)
+        extended = _book(planned.chain, book.version + 1, book.currency, tiers)
+        insert_book(connection, extended)
+        connection.execute(chains.update().where(chains.c.id == planned.chain).values(book_version=extended.version))
 
 
-def planned_offer(dataset: DatasetRow, planned: PlannedProduct) -> Offer:
-    """Return a product as the arbitrage check sees it."""
+def planned_offer(dataset: DatasetRow, planned: PlannedProduct) -> Offer | None:
+    """Return a product as the arbitrage check sees it; None for the parts of a mean, which it does not see yet."""
+    if planned.companion is not None or planned.new.state == PART:
+        return None
     priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
     title = planned.new.title
     tiers = tuple(
@@ -242,21 +310,28 @@ def planned_offer(dataset: DatasetRow, planned: PlannedProduct) -> Offer:
     return Offer(dataset.id, dataset.snapshot, planned.chain, title, planned.canonical, planned.book.currency, tiers)
 
 
-def _laws(book: PriceBook) -> tuple[str, ...]:
-    return tuple(tier.law for tier in book.tiers)
+def _ladder(new: NewProduct, derivation: Derivation, known: tuple[TierLaw, ...]) -> ChainPlan:
+    """The tiers that a product offers, with the ranks that they have on the chain as it will be."""
+    ladder = Ladder.parse(new.epsilons)
+    if not known:
+        return plan(ladder, derivation.change_set, new.family, new.delta)
+    whole = extend(known, ladder, new.family, new.delta)
+    return ChainPlan(whole.change_set, tuple(tier for tier in whole.tiers if tier.epsilon in set(ladder)))
 
 
-def _tier_row(chain: str, tier: PlannedTier) -> Mapping[str, object]:
-    return {
-        "chain_id": chain,
-        "law": tier.law.identity,
-        "rank": tier.rank,
-        "law_json": canonical_bytes(tier.law.document()).decode(),
-        "epsilon": decimal_text(tier.epsilon),
-        "level_nano": tier.level_nano,
-        "half_width": str(tier.half_width),
-        "same_as_above": None if tier.same_as_above is None else f"{tier.same_as_above:.4f}",
-    }
+def _book(
+    chain: str, version: int, currency: str, tiers: tuple[TierPrice, ...], new: NewProduct | None = None
+) -> PriceBook:
+    try:
+        return PriceBook(chain, version, currency, tiers)
+    except ArbitrageError:
+        prices = [tier.price for tier in tiers]
+        falls = next(rank for rank, (a, b) in enumerate(pairwise(prices), start=1) if b > a)
+        lower, upper = (f" at ε {new.epsilons[place]}" if new else "" for place in (falls, falls - 1))
+        raise InvalidRequestError(
+            f"prices: expected none that falls with accuracy, got {prices[falls]}{lower} "
+            f"above {prices[falls - 1]}{upper}"
+        ) from None
 
 
 def _ranks(connection: Connection, chain: str) -> Mapping[str, int]:
@@ -286,7 +361,8 @@ def _leaf(
         chain=planned.chain,
         derivation=list(planned.derivation.sentences),
         tiers=[
-            _leaf_tier(tier, book.price_of(tier.law.identity), ranks[tier.law.identity]) for tier in planned.plan.tiers
+            _leaf_tier(dataset, tier, book.price_of(tier.law.identity), ranks[tier.law.identity])
+            for tier in planned.plan.tiers
         ],
         currency=book.currency,
         book_version=book.version,
@@ -294,12 +370,12 @@ def _leaf(
     )
 
 
-def _leaf_tier(tier: PlannedTier, price_minor: int, rank: int) -> PlanTier:
+def _leaf_tier(dataset: DatasetRow, tier: PlannedTier, price_minor: int, rank: int) -> PlanTier:
     return PlanTier(
         rank=rank,
         law=tier.law.document(),
         epsilon=decimal_text(tier.epsilon),
-        level_nano=tier.level_nano,
+        level_nano=tier_level(dataset.budget.kind, tier.law),
         half_width=str(tier.half_width),
         price_minor=price_minor,
     )

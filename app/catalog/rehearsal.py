@@ -2,16 +2,19 @@
 
 import hashlib
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
+from app.catalog.lifecycle import parts_of
+from app.catalog.readings import reading_of, shown
 from app.errors import NotFoundError
 from app.queries.canonical import CanonicalQuery, SumSteps
 from app.store.schema import chains, offers, planned_tiers, products
 from tiers.budget import parse_epsilon
 
-__all__ = ["NOTICE", "rehearse"]
+__all__ = ["NOTICE", "rehearse", "rehearse_reading"]
 
 NOTICE = "Dummy numbers of the right shape: drawn from the product's id and its declared bounds, never from the data."
 _UNITS = 1_000
@@ -61,6 +64,16 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
         "values": [str(_between(low, high, f"{product}/{tier.law}/{place}")) for place in range(chain.length)],
     }
     return msgspec.json.encode(document, order="sorted")
+
+
+def rehearse_reading(connection: Connection, product: str, law: str | None, epsilon: str | None) -> dict[str, Any]:
+    """Return what would be read off dummy answers at a tier, with the tier's own noise; raises as `rehearse`."""
+    found = reading_of(connection, product, law, epsilon)
+    raws = []
+    for part, (_, tier) in zip(parts_of(connection, product), found.parts, strict=True):
+        made = msgspec.json.decode(rehearse(connection, part, tier.identity, None))
+        raws.append([int(text) for text in made["values"]])
+    return {"dummy": True, "notice": NOTICE, "reading": shown(found, raws)}
 
 
 def _range(query: CanonicalQuery) -> tuple[int, int]:

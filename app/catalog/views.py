@@ -5,15 +5,17 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from app.catalog.datasets import DatasetRow
 from app.errors import NotFoundError
 from app.ledger.budget import budget_state, nano_text
 from app.store.schema import book_prices, chains, datasets, offers, planned_tiers, products
 from app.views import DatasetView, ProductView, TierView
-from tiers.accounting.filters import PureFilter, increment
+from tiers.accounting.charges import LedgerKind, charge_nano, charge_rule
+from tiers.accounting.filters import PureFilter
 from tiers.budget import decimal_text
+from tiers.identity import TierLaw
 
 __all__ = ["dataset_view", "list_products", "product_view"]
 
@@ -27,10 +29,14 @@ def list_products(connection: Connection, *, after: int, count: int) -> list[Pro
 
 def product_view(connection: Connection, product: str) -> ProductView:
     """Return one product's listing; raises NotFoundError."""
+    return _product(connection, _row(connection, product))
+
+
+def _row(connection: Connection, product: str) -> Row[Any]:
     row = connection.execute(_listing().where(products.c.id == product)).one_or_none()
     if row is None:
         raise NotFoundError("product: expected an existing id, got another")
-    return _product(connection, row)
+    return row
 
 
 def dataset_view(connection: Connection, dataset: DatasetRow) -> DatasetView:
@@ -45,9 +51,11 @@ def dataset_view(connection: Connection, dataset: DatasetRow) -> DatasetView:
         snapshot=dataset.snapshot,
         unit=dataset.schema.unit or "row",
         salt=dataset.schema.salt,
-        budget=nano_text(dataset.budget_nano),
+        budget_kind=dataset.budget.kind.value,
+        promise=None if dataset.budget.promise is None else list(dataset.budget.promise),
+        budget=nano_text(dataset.budget.nano),
         spent=nano_text(dataset.spent_nano),
-        remaining=nano_text(dataset.budget_nano - dataset.spent_nano),
+        remaining=nano_text(dataset.budget.nano - dataset.spent_nano),
         chains=[
             {"chain": row.id, "charged": nano_text(row.highest_nano), "highest_issued_rank": row.highest_rank}
             for row in charged
@@ -68,6 +76,7 @@ def _listing() -> Any:
             chains.c.currency,
             datasets.c.title.label("dataset_title"),
             datasets.c.notice.label("dataset_notice"),
+            datasets.c.budget_kind,
             datasets.c.budget_nano,
             datasets.c.spent_nano,
         )
@@ -78,6 +87,11 @@ def _listing() -> Any:
 
 def _product(connection: Connection, row: Row[Any]) -> ProductView:
     keys = msgspec.json.decode(row.keys_json, type=list[str])
+    tiers, companion = _tiers(connection, row), None
+    if row.parts_json is not None:
+        other = _row(connection, msgspec.json.decode(row.parts_json, type=list[str])[1])
+        companion = _product(connection, other)
+        tiers = [_paired(*pair, row) for pair in zip(tiers, _tiers(connection, other), strict=True)]
     order = msgspec.json.decode(row.order_json, type=list[int])
     return ProductView(
         product=row.id,
@@ -101,11 +115,13 @@ def _product(connection: Connection, row: Row[Any]) -> ProductView:
         book_version=row.book_version,
         budget_state=budget_state(row.budget_nano, row.spent_nano),
         arbitrage=row.arbitrage,
-        tiers=_tiers(connection, row),
+        tiers=[tier for tier, _ in tiers],
+        companion=companion,
     )
 
 
-def _tiers(connection: Connection, row: Row[Any]) -> list[TierView]:
+def _tiers(connection: Connection, row: Row[Any]) -> list[tuple[TierView, int]]:
+    """Return the tiers that a product offers, each with what selling it would charge (which buyers are not told)."""
     wanted = (
         select(planned_tiers, book_prices.c.price_minor)
         .join(offers, (offers.c.law == planned_tiers.c.law) & (offers.c.product_id == row.id))
@@ -119,11 +135,31 @@ def _tiers(connection: Connection, row: Row[Any]) -> list[TierView]:
         .order_by(planned_tiers.c.rank)
     )
     ledger = PureFilter(row.budget_nano, row.spent_nano)
-    return [_tier(tier._asdict(), row, ledger) for tier in connection.execute(wanted)]
+    levels = select(func.max(planned_tiers.c.level_nano)).where(planned_tiers.c.chain_id == row.chain_id)
+    top = connection.execute(levels).scalar_one()
+    return [_tier(tier._asdict(), row, ledger, top) for tier in connection.execute(wanted)]
 
 
-def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter) -> TierView:
-    return TierView(
+def _paired(one: tuple[TierView, int], other: tuple[TierView, int], row: Row[Any]) -> tuple[TierView, int]:
+    """A mean's tier: its sum's, at the price and ε of both; its bar depends on the answer, so none is stated here."""
+    (total, due), (count, further) = one, other
+    both = msgspec.structs.replace(
+        total,
+        epsilon=decimal_text(Fraction(total.epsilon) + Fraction(count.epsilon)),
+        price_minor=total.price_minor + count.price_minor,
+        admitted=PureFilter(row.budget_nano, row.spent_nano).admits(due + further),
+    )
+    return both, due + further
+
+
+def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter, top: int) -> tuple[TierView, int]:
+    law = TierLaw.from_document(msgspec.json.decode(tier["law_json"]))
+    rule = charge_rule(LedgerKind(row.budget_kind), law.noise.family)
+    due = charge_nano(rule, tier["level_nano"], top, row.highest_nano)
+    view = TierView(
+        family=law.noise.family,
+        delta=decimal_text(law.delta),
+        added_at=tier["added_at"],
         rank=tier["rank"],
         law=tier["law"],
         epsilon=tier["epsilon"],
@@ -131,5 +167,6 @@ def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter) -> TierVie
         half_width_value=decimal_text(int(tier["half_width"]) * Fraction(2) ** row.grain),
         same_as_above=tier["same_as_above"],
         price_minor=tier["price_minor"],
-        admitted=ledger.admits(increment(tier["level_nano"], row.highest_nano)),
+        admitted=ledger.admits(due),
     )
+    return view, due

@@ -1,6 +1,6 @@
-"""One answer for ever: the truth is read once, every tier is derived at once, and the first commit wins."""
+"""One answer for ever: tiers are drawn at once from one truth, late ones given what is known; first commit wins."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,8 +15,9 @@ from app.log.journal import append
 from app.log.leaves import DrawLeaf
 from app.store.schema import draws
 from tiers.canonical import canonical_bytes
-from tiers.chain import ChainPlan, Draw, PlannedTier, answer_bytes, draw_chain, specs
-from tiers.identity import DrawSpec, commitment, key_hash, opening_key, stream_key
+from tiers.chain import ChainPlan, Draw, PlannedTier, answer_bytes, draw_chain, insert, late_spec, specs
+from tiers.errors import TruthChangedError
+from tiers.identity import DrawSpec, Role, TierLaw, commitment, key_hash, opening_key, stream_key
 from tiers.sampling.words import STREAM_VERSION
 
 __all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed", "answer_context"]
@@ -52,37 +53,98 @@ class ReleaseEngine:
     def __init__(self, keyring: Keyring, files: SnapshotFiles) -> None:
         self._keyring, self._files = keyring, files
 
-    def compute(self, chain: ChainState) -> tuple[ComputedDraw, ...]:
-        """Run the chain's query once and draw all its tiers top-down. Slow; reveals and stores nothing.
+    def due(self, chain: ChainState, tier: Tier) -> tuple[DrawSpec, ...]:
+        """Return the draws that selling a tier calls for: of the whole chain top-down, of a late tier alone, or none.
 
-        Raises:     IntegrityError: the snapshot is not the one that was sealed. EngineError: the query failed.
+        Raises:     TierError: no exact residual leads from the tier's nearest known neighbours.
         """
-        truth = self._files.truth(chain)
-        secret = self._keyring.owner_secret(chain.owner, chain.epoch)
+        if tier.drawn:
+            return ()
+        if not chain.drawn:
+            return self._specs(chain)
+        known = [Draw(_spec_of(chain, each), ()) for each in chain.drawn]
+        return (late_spec(tier.document, known, epoch=self._keyring.noise_epoch),)
+
+    def compute(self, chain: ChainState, tier: Tier) -> tuple[ComputedDraw, ...]:
+        """Make the draws that are due. Slow; reveals and stores nothing.
+
+        An undrawn chain's query runs once and all its tiers are drawn top-down. A late tier is drawn given its nearest
+        known neighbours; above the top the query runs again, and its answer must be what the base draw was made from.
+
+        Raises:     IntegrityError: the snapshot is not the one that was sealed, or the truth not the one that was
+                    drawn from. EngineError: the query failed.
+        """
         keys: dict[DrawSpec, bytes] = {}
 
         def key_of(spec: DrawSpec) -> bytes:
-            keys[spec] = stream_key(secret, spec)
+            keys[spec] = self.replay_key(chain, spec)
             return keys[spec]
 
-        drawn = draw_chain(truth, self._specs(chain), key_of)
-        return tuple(self._seal(chain, draw, keys[draw.spec], secret) for draw in drawn)
+        if chain.drawn:
+            drawn: tuple[Draw, ...] = (self._late(chain, tier, key_of),)
+        else:
+            drawn = draw_chain(self._files.truth(chain), self._specs(chain), key_of)
+        return tuple(self._seal(chain, draw, keys[draw.spec]) for draw in drawn)
+
+    def again(self, chain: ChainState) -> tuple[ComputedDraw, ...]:
+        """Make a chain's known draws anew, in the order of drawing, from its data and its keys: the same digits.
+
+        Raises:     as `compute`, and IntegrityError: a draw that does not follow from those before it.
+        """
+        made: list[Draw] = []
+        for tier in chain.drawn:
+            spec = _spec_of(chain, tier)
+
+            def key_of(drawn: DrawSpec) -> bytes:
+                return self.replay_key(chain, drawn)
+
+            if spec.role is Role.BASE:
+                made += draw_chain(self._files.truth(chain), [spec], key_of)
+            else:
+                made.append(self._insert(chain, tier.document, made, key_of, spec.epoch))
+            if made[-1].spec != spec:
+                raise IntegrityError("draws: expected each from its nearest known neighbours, got another")
+        return tuple(self._seal(chain, draw, self.replay_key(chain, draw.spec)) for draw in made)
+
+    def _late(self, chain: ChainState, tier: Tier, key_of: Callable[[DrawSpec], bytes]) -> Draw:
+        known = []
+        for each in chain.drawn:
+            assert each.sealed is not None
+            assert each.commitment is not None
+            known.append(Draw(_spec_of(chain, each), self.unseal(chain, each, each.sealed, each.commitment).answer))
+        return self._insert(chain, tier.document, known, key_of, self._keyring.noise_epoch)
+
+    def _insert(
+        self, chain: ChainState, law: TierLaw, known: list[Draw], key_of: Callable[[DrawSpec], bytes], epoch: int
+    ) -> Draw:
+        spec = late_spec(law, known, epoch=epoch)
+        if spec.role is not Role.LATE_TOP:
+            return insert(law, known, key_of, epoch=epoch)
+        base = next(draw.spec for draw in known if draw.spec.role is Role.BASE)
+        truth, base_key = self._files.truth(chain), self.replay_key(chain, base)
+        try:
+            return insert(law, known, key_of, epoch=epoch, truth=truth, base_key=base_key)
+        except TruthChangedError:
+            raise IntegrityError("snapshot: expected the answer that the chain was drawn from, got another") from None
 
     def install(
         self, connection: Connection, chain: ChainState, computed: tuple[ComputedDraw, ...], at: str
     ) -> Mapping[str, ComputedDraw]:
-        """Store and log a chain's draws in the caller's transaction; refuse any that are not due in this place.
+        """Store and log draws in the caller's transaction, behind those that the chain has.
 
-        Raises:     IntegrityError: the chain has draws already, or these are not the draws of its tiers.
+        Raises:     IntegrityError: these are not the draws that are due.
         """
-        if any(tier.drawn for tier in chain.tiers) or [draw.spec for draw in computed] != list(self._specs(chain)):
-            raise IntegrityError("draws: expected those of an undrawn chain, top-down, got others")
         by_law = {draw.spec.law.identity: draw for draw in computed}
-        makers = [partial(_leaf, draw=draw, place=place, by_law=by_law, at=at) for place, draw in enumerate(computed)]
+        if not by_law or tuple(draw.spec for draw in computed) != self.due(chain, chain.tier(next(iter(by_law)))):
+            raise IntegrityError("draws: expected those that are due on this chain, got others")
+        commitments = {tier.law: str(tier.commitment) for tier in chain.drawn}
+        commitments |= {law: draw.commitment for law, draw in by_law.items()}
+        placed = list(enumerate(computed, start=len(chain.drawn)))
+        makers = [partial(_leaf, draw=draw, place=place, commitments=commitments, at=at) for place, draw in placed]
         logged = append(connection, self._keyring, at, makers)
         connection.execute(
             draws.insert(),
-            [_row(chain, draw, place, logged[place].index) for place, draw in enumerate(computed)],
+            [_row(chain, draw, place, leaf.index) for (place, draw), leaf in zip(placed, logged, strict=True)],
         )
         return by_law
 
@@ -99,14 +161,15 @@ class ReleaseEngine:
 
     def replay_key(self, chain: ChainState, spec: DrawSpec) -> bytes:
         """Return the key of a draw; its caller answers for who may have it."""
-        return stream_key(self._keyring.owner_secret(chain.owner, chain.epoch), spec)
+        return stream_key(self._keyring.owner_secret(chain.owner, spec.epoch), spec)
 
     def _specs(self, chain: ChainState) -> tuple[DrawSpec, ...]:
         planned = ChainPlan(chain.tiers[0].document.change_set, tuple(_planned(tier) for tier in chain.tiers))
         return specs(chain.id, planned, epoch=chain.epoch, grain=chain.grain, length=chain.length)
 
-    def _seal(self, chain: ChainState, draw: Draw, key: bytes, secret: bytes) -> ComputedDraw:
+    def _seal(self, chain: ChainState, draw: Draw, key: bytes) -> ComputedDraw:
         raw = answer_bytes(draw.answer)
+        secret = self._keyring.owner_secret(chain.owner, draw.spec.epoch)
         opening = opening_key(secret, chain.id, draw.spec.law)
         return ComputedDraw(
             spec=draw.spec,
@@ -119,6 +182,14 @@ class ReleaseEngine:
 def answer_context(chain: str, law: str) -> str:
     """Return the place in the store that a sealed answer is bound to."""
     return f"answer/{chain}/{law}"
+
+
+def _spec_of(chain: ChainState, tier: Tier) -> DrawSpec:
+    """Return the draw that made a tier, as the store has it."""
+    made = tier.draw
+    assert made is not None
+    parents = tuple(chain.tier(law).document for law in made.parents)
+    return DrawSpec(chain.id, made.epoch, made.role, tier.document, parents, chain.grain, chain.length, made.sampler)
 
 
 def _planned(tier: Tier) -> PlannedTier:
@@ -142,7 +213,7 @@ def _row(chain: ChainState, draw: ComputedDraw, place: int, leaf_index: int) -> 
     }
 
 
-def _leaf(index: int, *, draw: ComputedDraw, place: int, by_law: Mapping[str, ComputedDraw], at: str) -> DrawLeaf:
+def _leaf(index: int, *, draw: ComputedDraw, place: int, commitments: Mapping[str, str], at: str) -> DrawLeaf:
     spec = draw.spec
     return DrawLeaf(
         index=index,
@@ -152,7 +223,7 @@ def _leaf(index: int, *, draw: ComputedDraw, place: int, by_law: Mapping[str, Co
         role=spec.role.value,
         law=spec.law.document(),
         parents=[parent.document() for parent in spec.parents],
-        parent_commitments=[by_law[parent.identity].commitment for parent in spec.parents],
+        parent_commitments=[commitments[parent.identity] for parent in spec.parents],
         epoch=spec.epoch,
         sampler=spec.sampler,
         stream=STREAM_VERSION,

@@ -2,16 +2,20 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
+import msgspec
 from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
-from app.catalog.products import INTERNAL, LIVE
+from app.catalog.lifecycle import parts_of
+from app.catalog.products import INTERNAL, LIVE, PART, NewProduct
+from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
@@ -31,27 +35,31 @@ from app.ledger.refunds import issue_invoice
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
+from app.queries.model import Mean, Quantile, Threshold
 from app.settings import Settings
-from app.store.schema import entitlements, orders, quotes
+from app.store.schema import entitlements, orders, products, quotes
+from app.views import ProductView
 from pricing.book import PriceBook
 from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
 from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
-from tiers.budget import parse_decimal, parse_epsilon
+from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
 from tiers.canonical import Document, canonical_bytes
 
 __all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "Selection"]
 
 QUOTE_SECONDS = 900
+Computed: TypeAlias = Mapping[str, tuple[ComputedDraw, ...]]
+_PART = "\x1f"  # no caller's key holds it
 
 
 class ChainUndrawnError(Exception):
-    """The sale needs a chain that nobody has drawn yet; carries the chain to draw. Never leaves the engine."""
+    """The sale needs draws that nobody has made yet; carries chain and tier. Never leaves the engine."""
 
-    def __init__(self, chain: ChainState) -> None:
-        self.chain = chain
-        super().__init__("chain: expected drawn answers, got none yet")
+    def __init__(self, chain: ChainState, tier: Tier) -> None:
+        self.chain, self.tier = chain, tier
+        super().__init__("tier: expected a drawn answer, got none yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +73,20 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PlacedOrder:
-    """An order as stored; `replayed` tells a retry from the first time."""
+    """An order as stored; `replayed` tells a retry from the first time, `read` whether more than the vector is shown.
+
+    A mean's companion is the order of its count.
+    """
 
     receipt: bytes
+    product: str
     chain: ChainState
     tier: Tier
     sealed: bytes
     commitment: str
+    read: bool
     replayed: bool
+    companion: "PlacedOrder | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +101,34 @@ class Desk:
         self, connection: Connection, caller: Caller, product: str, selection: Selection, now: datetime
     ) -> Mapping[str, Any]:
         """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
+        parts = parts_of(connection, product)
+        _on_sale(chain_of_product(connection, self.settings, product)[1], caller)
+        if len(parts) > 1 and selection.within is not None:
+            raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
+        choice: Selection | int = selection
+        if len(parts) > 1:
+            choice = _place_of(product_view(connection, product), selection)
+        made = [self._quote(connection, caller, part, choice, now) for part in reversed(parts)]
+        for first, second in pairwise(made):
+            linked = quotes.update().where(quotes.c.id == second["quote"]).values(companion=first["quote"])
+            connection.execute(linked)
+        whole = dict(made[-1])
+        if len(made) > 1:
+            total = sum(part["amount_minor"] for part in made)
+            epsilon = decimal_text(sum((Fraction(part["epsilon"]) for part in made), Fraction(0)))
+            whole |= {"amount_minor": total, "epsilon": epsilon, "parts": made[::-1]}
+        return whole
+
+    def _quote(
+        self, connection: Connection, caller: Caller, product: str, selection: Selection | int, now: datetime
+    ) -> Mapping[str, Any]:
         chain, row = chain_of_product(connection, self.settings, product)
-        _on_sale(row, caller)
         book = book_of_chain(connection, chain.id)
         laws = offered_laws(connection, product)
-        tier = _select(chain, book, laws, selection)
+        if isinstance(selection, int):
+            tier = [each for each in chain.tiers if each.law in laws][selection]
+        else:
+            tier = _select(chain, book, laws, selection)
         offered = self._price(connection, caller, chain, book, tier)
         identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
         connection.execute(
@@ -136,23 +173,47 @@ class Desk:
         quote_id: str,
         key: str,
         now: datetime,
-        computed: tuple[ComputedDraw, ...] | None = None,
+        computed: Computed | None = None,
+        licence: str | None = None,
     ) -> PlacedOrder:
         """Sell what a quote offers, or return the order that this idempotency key already placed.
 
         One transaction: right to the tier, price, budget, draws, money, order, log. Anything that fails leaves nothing.
 
-        Args:       computed: the chain's draws, where the caller has just computed them.
-        Raises:     ChainUndrawnError: admitted, but the chain must be drawn first. QuoteExpiredError, ForbiddenError,
-                    InsufficientFundsError, BudgetRefusedError, IdempotencyError: refused, nothing stored.
+        A mean is two orders, of its sum and of its count: both or none.
+
+        Args:       computed: the draws of each chain that were due when the caller made them. licence: the one that the
+                    buyer says to accept, where it does.
+        Raises:     ChainUndrawnError: admitted, but the tier must be drawn first, or again: others were faster.
+                    QuoteExpiredError, ForbiddenError, InsufficientFundsError, BudgetRefusedError, IdempotencyError:
+                    refused, nothing stored.
         """
-        digest = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
+        if licence is not None:
+            _check_licence(connection, quote_id, caller, licence)
+        whole = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
+        placed, other = self._order_one(connection, caller, quote_id, whole, key, now, computed or {})
+        second = self._replay(connection, caller, _PART + key, whole) if placed.replayed else None
+        if other:  # a mean is two orders of one transaction, under one key
+            second, _ = self._order_one(connection, caller, other, whole, _PART + key, now, computed or {})
+        return replace(placed, companion=second)
+
+    def _order_one(
+        self,
+        connection: Connection,
+        caller: Caller,
+        quote_id: str,
+        digest: str,
+        key: str,
+        now: datetime,
+        computed: Computed,
+    ) -> tuple[PlacedOrder, str]:
+        """Place one order; return it with the quote that goes with its own, or "" for none."""
         placed = self._replay(connection, caller, key, digest)
         if placed is not None:
-            return placed
+            return placed, ""
         cited = _quote_of(connection, caller, quote_id)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
-        _on_sale(row, caller)
+        _on_sale(row, caller, part=key.startswith(_PART))
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = self._price(connection, caller, chain, book, tier)
@@ -164,14 +225,16 @@ class Desk:
         price = Money(offered.amount, offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
         post(connection, market_account(connection, price.currency, at), "sale", price, order_id, at)
-        if not chain.drawn:
-            if computed is None:
-                raise ChainUndrawnError(chain)
-            self.engine.install(connection, chain, computed, at)
+        wanted = self.engine.due(chain, tier)
+        if wanted:
+            made = computed.get(chain.id, ())
+            if tuple(draw.spec for draw in made) != wanted:
+                raise ChainUndrawnError(chain, tier)
+            self.engine.install(connection, chain, made, at)
             chain, row = chain_of_product(connection, self.settings, cited.product_id)
             tier = chain.tier(cited.law)
         charge(connection, chain, tier, due)
-        loss = max(tier.level_nano, chain.highest_nano)
+        loss = chain.highest_nano + due
         accrue(connection, chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
         leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
         receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
@@ -199,7 +262,10 @@ class Desk:
         self._entitle(connection, caller, chain, tier, order_id)
         assert tier.sealed is not None
         assert tier.commitment is not None
-        return PlacedOrder(receipt, chain, tier, tier.sealed, tier.commitment, replayed=False)
+        placed = PlacedOrder(
+            receipt, cited.product_id, chain, tier, tier.sealed, tier.commitment, _is_read(row), replayed=False
+        )
+        return placed, cited.companion or ""
 
     def _replay(self, connection: Connection, caller: Caller, key: str, digest: str) -> PlacedOrder | None:
         wanted = select(orders).where(orders.c.account_id == caller.id, orders.c.idempotency_key == key)
@@ -208,11 +274,20 @@ class Desk:
             return None
         if row.request_digest != digest:
             raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
-        chain, _ = chain_of_product(connection, self.settings, row.product_id)
+        chain, listed = chain_of_product(connection, self.settings, row.product_id)
         tier = chain.tier(row.law)
         assert tier.sealed is not None
         assert tier.commitment is not None
-        return PlacedOrder(row.receipt_json.encode(), chain, tier, tier.sealed, tier.commitment, replayed=True)
+        return PlacedOrder(
+            row.receipt_json.encode(),
+            row.product_id,
+            chain,
+            tier,
+            tier.sealed,
+            tier.commitment,
+            _is_read(listed),
+            replayed=True,
+        )
 
     def _price(self, connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
         if not _below_ceiling(caller, tier):
@@ -339,13 +414,19 @@ def _confirm(cited: Row[Any], chain: ChainState, current: Quote, now: datetime) 
         ) from None
 
 
+def _is_read(row: Row[Any]) -> bool:
+    """Whether the product's question shows more than its raw vector."""
+    query = msgspec.json.decode(row.request_json, type=NewProduct).query
+    return isinstance(query.measure, Mean | Quantile | Threshold)
+
+
 def _below_ceiling(caller: Caller, tier: Tier) -> bool:
-    return caller.ceiling_nano is None or tier.level_nano <= caller.ceiling_nano
+    return caller.ceiling_nano is None or nano_up(tier.document.epsilon()) <= caller.ceiling_nano
 
 
-def _on_sale(row: Row[Any], caller: Caller) -> None:
+def _on_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> None:
     internal = row.state == INTERNAL and caller.role is Role.ANALYST
-    if row.state != LIVE and not internal:
+    if row.state != (PART if part else LIVE) and not internal:
         raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
 
 
@@ -355,6 +436,32 @@ def _quote_of(connection: Connection, caller: Caller, quote_id: str) -> Row[Any]
     if row is None:
         raise NotFoundError("quote: expected one of the caller's own, got another id")
     return row
+
+
+def _check_licence(connection: Connection, quote_id: str, caller: Caller, licence: str) -> None:
+    """Refuse an order whose buyer read other terms than the product's, before anything else is decided."""
+    wanted = (
+        select(products.c.licence)
+        .join(quotes, quotes.c.product_id == products.c.id)
+        .where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
+    )
+    offered = connection.execute(wanted).scalar_one_or_none()
+    if offered is not None and offered != licence:
+        raise ConflictError("licence: expected the one in the quote, got another", licence=offered)
+
+
+def _place_of(view: ProductView, selection: Selection) -> int:
+    """Which tier of a mean is asked for, counted from its most accurate one."""
+    if (selection.law is None) == (selection.epsilon is None):
+        raise InvalidRequestError("tier: expected exactly one of law and epsilon, got both or none")
+    wanted = None if selection.epsilon is None else parse_epsilon(selection.epsilon)
+    for place, tier in enumerate(view.tiers):
+        if tier.law == selection.law or Fraction(tier.epsilon) == wanted:
+            return place
+    top = view.tiers[0].epsilon
+    raise NotFoundError(
+        f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
+    )
 
 
 def _select(chain: ChainState, book: PriceBook, laws: frozenset[str], selection: Selection) -> Tier:

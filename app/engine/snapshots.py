@@ -1,11 +1,17 @@
-"""Snapshot files, opened once and checked against their seal before each truth is read."""
+"""Snapshots, files or tables, opened once and checked against their seal before each truth is read."""
 
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from app.engine.state import ChainState
 from app.engines.duckdb_engine import DuckDBSnapshot, seal
+from app.engines.errors import EngineError
+from app.engines.postgres_engine import PostgresSnapshot
+from app.engines.rendering import PostgresTable
 from app.errors import IntegrityError
 from app.keyring import Keyring
+from app.sources import Source
 
 __all__ = ["SnapshotFiles"]
 
@@ -13,16 +19,20 @@ __all__ = ["SnapshotFiles"]
 class SnapshotFiles:
     """The open snapshots of this process."""
 
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
-        self._open: dict[str, DuckDBSnapshot] = {}
+    def __init__(self, keyring: Keyring, sources: Mapping[str, Source] = MappingProxyType({})) -> None:
+        self._keyring, self._sources = keyring, sources
+        self._open: dict[str, DuckDBSnapshot | PostgresSnapshot] = {}
         self._lock = threading.Lock()
 
     def truth(self, chain: ChainState) -> tuple[int, ...]:
         """Return the exact answer of a chain's question, from the very bytes that were sealed.
 
-        Raises:     IntegrityError: the file is missing or altered; nothing is read from it.
+        Raises:     IntegrityError: the file is missing, or file or table are altered; nothing is read from them.
+                    EngineError: the server that keeps the table does not answer, or is no longer named.
         """
+        if chain.source is not None:
+            kept = self._kept(chain.source, chain.snapshot)
+            return kept.checked(chain.query, self._keyring.content, chain.seal)
         if seal(chain.file, self._keyring.content) != chain.seal:
             raise IntegrityError("snapshot: expected the content that was sealed, got other content")
         with self._lock:
@@ -30,6 +40,17 @@ class SnapshotFiles:
                 self._open[chain.snapshot] = DuckDBSnapshot(chain.file)
             snapshot = self._open[chain.snapshot]
         return snapshot.answer(chain.query)
+
+    def _kept(self, source: str, snapshot: str) -> PostgresSnapshot:
+        if source not in self._sources:
+            raise EngineError
+        named = self._sources[source]
+        with self._lock:
+            opened = self._open.get(snapshot)
+            if not isinstance(opened, PostgresSnapshot):
+                opened = PostgresSnapshot(named.reader, PostgresTable(named.schema, snapshot))
+                self._open[snapshot] = opened
+            return opened
 
     def close(self) -> None:
         """Close every file."""

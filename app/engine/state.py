@@ -10,11 +10,13 @@ from app.errors import NotFoundError
 from app.queries.canonical import CanonicalQuery
 from app.settings import Settings
 from app.store.schema import chains, datasets, draws, offers, planned_tiers, products, snapshots
+from tiers.accounting.charges import ChargeRule, LedgerKind, charge_rule
 from tiers.canonical import tagged_hash
-from tiers.identity import TierLaw
+from tiers.identity import Role, TierLaw
 
 __all__ = [
     "ChainState",
+    "DrawRow",
     "Tier",
     "answer_document",
     "chain_of_product",
@@ -22,6 +24,17 @@ __all__ = [
     "offered_laws",
     "tiers_of_chain",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawRow:
+    """How a tier's one answer was drawn."""
+
+    place: int
+    role: Role
+    parents: tuple[str, ...]
+    epoch: int
+    sampler: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,7 @@ class Tier:
     same_as_above: str | None
     commitment: str | None
     sealed: bytes | None
+    draw: DrawRow | None
 
     @property
     def drawn(self) -> bool:
@@ -55,6 +69,7 @@ class ChainState:
     snapshot: str
     file: Path
     seal: str
+    source: str | None
     fingerprint: str
     query: CanonicalQuery
     keys: tuple[str, ...]
@@ -63,15 +78,28 @@ class ChainState:
     epoch: int
     highest_nano: int
     highest_rank: int | None
+    kind: LedgerKind
     budget_nano: int
     spent_nano: int
     reserve: tuple[int, int] | None
     tiers: tuple[Tier, ...]
 
     @property
-    def drawn(self) -> bool:
-        """Return whether the chain's answers have been drawn."""
-        return all(tier.drawn for tier in self.tiers)
+    def drawn(self) -> tuple[Tier, ...]:
+        """Return the tiers whose answers exist, in the order of their drawing."""
+        known = [tier for tier in self.tiers if tier.draw is not None]
+        return tuple(sorted(known, key=lambda tier: tier.draw.place if tier.draw else 0))
+
+    @property
+    def top_nano(self) -> int:
+        """Return the highest level of its tiers: what is reserved at the opening, where increments are not sound."""
+        return max(tier.level_nano for tier in self.tiers)
+
+    @property
+    def rule(self) -> ChargeRule:
+        """Return how the chain is charged in its dataset's ledger."""
+        rules = {charge_rule(self.kind, tier.document.noise.family) for tier in self.tiers}
+        return ChargeRule.RESERVE if ChargeRule.RESERVE in rules else ChargeRule.INCREMENT
 
     def tier(self, law: str) -> Tier:
         """Return the tier of a law; raises NotFoundError."""
@@ -84,7 +112,16 @@ class ChainState:
 def tiers_of_chain(connection: Connection, chain: str) -> tuple[Tier, ...]:
     """Return a chain's tiers, most accurate first."""
     wanted = (
-        select(planned_tiers, draws.c.commitment, draws.c.sealed_answer)
+        select(
+            planned_tiers,
+            draws.c.commitment,
+            draws.c.sealed_answer,
+            draws.c.place,
+            draws.c.role,
+            draws.c.parents_json,
+            draws.c.epoch,
+            draws.c.sampler,
+        )
         .join(
             draws,
             (draws.c.chain_id == planned_tiers.c.chain_id) & (draws.c.law == planned_tiers.c.law),
@@ -104,10 +141,13 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
             products.c.state,
             products.c.licence,
             products.c.order_json,
+            products.c.request_json,
             chains,
             snapshots.c.file,
             snapshots.c.seal,
+            snapshots.c.source,
             datasets.c.owner_id,
+            datasets.c.budget_kind,
             datasets.c.budget_nano,
             datasets.c.spent_nano,
             datasets.c.reserve_low_minor,
@@ -128,6 +168,7 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
         snapshot=row.snapshot_id,
         file=settings.snapshots / row.file,
         seal=row.seal,
+        source=row.source,
         fingerprint=row.fingerprint,
         query=msgspec.json.decode(row.query_json, type=CanonicalQuery),
         keys=tuple(msgspec.json.decode(row.keys_json, type=list[str])),
@@ -136,6 +177,7 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
         epoch=row.epoch,
         highest_nano=row.highest_nano,
         highest_rank=row.highest_rank,
+        kind=LedgerKind(row.budget_kind),
         budget_nano=row.budget_nano,
         spent_nano=row.spent_nano,
         reserve=None if row.reserve_low_minor is None else (row.reserve_low_minor, row.reserve_high_minor),
@@ -170,6 +212,11 @@ def etag_of(chain: str, law: str, body: bytes) -> str:
     return f'"{tagged_hash("etag/1", chain.encode(), law.encode(), body).hex()[:32]}"'
 
 
+def _draw(row: Row[tuple[object]]) -> DrawRow:
+    parents = tuple(msgspec.json.decode(row.parents_json, type=list[str]))
+    return DrawRow(row.place, Role(row.role), parents, row.epoch, row.sampler)
+
+
 def _tier(row: Row[tuple[object]]) -> Tier:
     return Tier(
         chain=row.chain_id,
@@ -182,4 +229,5 @@ def _tier(row: Row[tuple[object]]) -> Tier:
         same_as_above=row.same_as_above,
         commitment=row.commitment,
         sealed=row.sealed_answer,
+        draw=None if row.place is None else _draw(row),
     )

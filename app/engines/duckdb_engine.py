@@ -3,14 +3,13 @@
 import hashlib
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from sqlglot import exp
 
 from app.engines.connection import fetch_all, open_snapshot
 from app.engines.errors import EngineError
 from app.engines.rendering import for_duckdb
+from app.engines.session import Session
 from app.errors import IntegrityError
 from app.queries.canonical import CanonicalQuery
 from app.queries.compile import ROWS_TABLE, compile_query
@@ -20,7 +19,7 @@ __all__ = ["DuckDBSnapshot", "content_digest", "seal", "units_digest"]
 _KEY_BYTES = (16, 64)
 
 
-class DuckDBSnapshot:
+class DuckDBSnapshot(Session):
     """One snapshot, open for reading: a DuckDB file that can reach nothing outside itself.
 
     Safe to share between threads: each answer has a cursor of its own.
@@ -52,18 +51,6 @@ class DuckDBSnapshot:
         if len(answers) != canonical.length or not all(type(answer) is int for answer in answers):
             raise EngineError
         return answers
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def seal(path: Path, key: bytes) -> str:

@@ -1,12 +1,14 @@
 """Sessions with PostgreSQL: fixed settings, and failures that tell nothing of the data. Needs the extra `postgres`."""
 
 import importlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from app.engines.errors import EngineError
 
-__all__ = ["connect_reading", "connect_writing", "driver", "fetch"]
+__all__ = ["connect_reading", "connect_writing", "driver", "fetch", "guarded"]
 
+T = TypeVar("T")
 _SETTINGS = {
     "client_encoding": "UTF8",
     "datestyle": "ISO",
@@ -50,6 +52,18 @@ def fetch(connection: Any, statement: str, parameters: tuple[object, ...] | None
     if rows is None:
         raise EngineError
     return rows
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """Return what `work` does; raises EngineError for whatever PostgreSQL raised, outside the handler, as `fetch`."""
+    done: list[T] = []
+    try:
+        done.append(work())
+    except driver().Error:
+        done.clear()
+    if not done:
+        raise EngineError
+    return done[0]
 
 
 def _connect(address: str, settings: dict[str, str]) -> Any:

@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from app.engines.connection import open_snapshot
 from app.engines.errors import IngestError
-from app.engines.postgres_connection import connect_writing, driver
+from app.engines.postgres_connection import connect_writing, driver, guarded
 from app.engines.rendering import PostgresTable, postgres_name
 from app.queries.compile import ROWS_TABLE
 from app.queries.schema import Column, ColumnType, DatasetSchema
 
-__all__ = ["copy_to_postgres"]
+__all__ = ["copy_to_postgres", "drop_from_postgres"]
 
 _TYPES: dict[ColumnType, str] = {
     "integer": "bigint",
@@ -50,6 +50,17 @@ def copy_to_postgres(source: Path, schema: DatasetSchema, address: str, table: P
             connection.close()
     if not written:
         raise IngestError("table: expected a new one, a reader that exists, and text without NUL, got another")
+
+
+def drop_from_postgres(address: str, table: PostgresTable) -> None:
+    """Drop a snapshot's table that no dataset came to name; raises EngineError."""
+    connection = connect_writing(address)
+    sql = driver().sql
+    try:
+        name = sql.Identifier(table.schema, table.name)
+        guarded(lambda: connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name)))
+    finally:
+        connection.close()
 
 
 def _written(connection: Any, snapshot: Any, schema: DatasetSchema, table: PostgresTable, reader: str) -> bool:

@@ -20,7 +20,7 @@ from pricing.money import Money
 from pricing.owners import reverse_part
 from pricing.quote import Quote
 
-__all__ = ["credit_order", "invoice_of", "issue_invoice"]
+__all__ = ["credit_faulty", "credit_order", "invoice_of", "issue_invoice"]
 
 
 def issue_invoice(connection: Connection, order: str) -> int:
@@ -110,6 +110,23 @@ def _issued() -> Any:
         .join(accounts, accounts.c.id == orders.c.account_id)
         .join(invoices, invoices.c.order_id == orders.c.id)
     )
+
+
+def credit_faulty(connection: Connection, keyring: Keyring, product: str, at: str) -> int:
+    """Give back all that was paid for a faulty product and not credited yet; return how many notes were written.
+
+    Analysts paid nothing and get no note. Answers stay with those who hold them, charges stay charged.
+    """
+    bought = (
+        select(orders.c.id, orders.c.amount_minor).where(orders.c.product_id == product).order_by(orders.c.leaf_index)
+    )
+    notes = 0
+    for order, paid in connection.execute(bought).all():
+        given = select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0)).where(credit_notes.c.order_id == order)
+        left = paid - int(connection.execute(given).scalar_one())
+        if left > 0:
+            notes += len(credit_order(connection, keyring, order, left, "faulty product", at))
+    return notes
 
 
 def _invoice(row: Row[Any]) -> Invoice:

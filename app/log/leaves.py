@@ -56,10 +56,12 @@ class EpochLeaf(_Leaf, frozen=True, kw_only=True, tag="key-epoch"):
     public_key: Text | None
 
 
-class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset"):
+class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset", omit_defaults=True):
     """A lineage opens, with its unit, adjacency, public salt and budget, and what its owner declares of its columns.
 
     Args:       schema: the canonical JSON of the declared schema. reserve_minor: the ends of a reserve curve, or none.
+                budget_kind: pure, zcdp or approx. budget_nano: in 10⁻⁹ of ε, or of ρ. promise: the ε and δ of an approx
+                budget, from which its ρ follows; for no other.
     """
 
     lineage: Text
@@ -70,6 +72,7 @@ class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset"):
     budget_nano: Natural
     schema: Schema
     reserve_minor: Annotated[list[Natural], msgspec.Meta(min_length=2, max_length=2)] | None
+    promise: Annotated[list[Text], msgspec.Meta(min_length=2, max_length=2)] | None = None
 
 
 class SnapshotLeaf(_Leaf, frozen=True, kw_only=True, tag="snapshot"):

@@ -4,14 +4,15 @@ import asyncio
 from typing import Any
 
 import msgspec
-from litestar import Request, get, post
+from litestar import Request, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.dashboards import dashboard_of, list_dashboards, save_dashboard
-from app.catalog.datasets import dataset_of
+from app.catalog.dashboards import dashboard_of, delete_dashboard, list_dashboards, save_dashboard
+from app.catalog.datasets import DatasetRow, dataset_of
+from app.catalog.ladders import laws_of_question
 from app.catalog.products import INTERNAL, NewProduct, plan_product, publish
 from app.catalog.views import product_view
 from app.clock import time_text
@@ -19,8 +20,9 @@ from app.errors import ConflictError, ForbiddenError, NotEntitledError, NotFound
 from app.market import Market
 from app.views import ProductView
 from app.wire import DashboardRequest, QuestionRequest
+from tiers.identity import TierLaw
 
-__all__ = ["ask", "dashboard", "dashboards", "save"]
+__all__ = ["ask", "dashboard", "dashboards", "discard", "save"]
 
 _ANALYSTS = {"roles": (Role.ANALYST,), "refuses": (ConflictError, NotFoundError)}
 
@@ -32,7 +34,12 @@ async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) 
     Nothing is drawn or charged until a tier of it is ordered, at no price, through the same path as every sale.
     """
     at = time_text(market.clock())
-    dataset = await market.database.read(lambda connection: dataset_of(connection, data.dataset))
+
+    def known(connection: Connection) -> tuple[DatasetRow, tuple[tuple[TierLaw, ...], ...]]:
+        row = dataset_of(connection, data.dataset)
+        return row, laws_of_question(connection, row, data.query)
+
+    dataset, laws = await market.database.read(known)
     ladder = dataset.limits.adhoc
     if not ladder:
         raise ForbiddenError("dataset: expected one whose owner allows questions, got one without a ladder for them")
@@ -48,7 +55,7 @@ async def ask(data: JSONBody[QuestionRequest], market: NamedDependency[Market]) 
         prices_minor=(0,) * len(ladder),
         state=INTERNAL,
     )
-    planned = await asyncio.to_thread(plan_product, dataset, new)
+    planned = await asyncio.to_thread(plan_product, dataset, new, laws)
 
     def work(connection: Connection) -> ProductView:
         current = dataset_of(connection, data.dataset)
@@ -75,6 +82,15 @@ async def dashboards(request: Request[Caller, Any, Any], market: NamedDependency
     return await market.database.read(lambda connection: list_dashboards(connection, request.user.id))
 
 
+@delete("/v1/dashboards/{dashboard:str}", opt=_ANALYSTS, status_code=200)
+async def discard(
+    request: Request[Caller, Any, Any], dashboard: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, str]:
+    """Delete a dashboard of the caller's; the answers on it stay held."""
+    await market.database.write(lambda connection: delete_dashboard(connection, request.user.id, dashboard))
+    return {"dashboard": dashboard}
+
+
 @get("/v1/dashboards/{dashboard:str}", opt=_ANALYSTS)
 async def dashboard(
     request: Request[Caller, Any, Any], dashboard: FromPath[str], market: NamedDependency[Market]
@@ -87,7 +103,8 @@ async def dashboard(
         try:
             held = await market.answer(request.user, chain, law)
             entry["answer"] = msgspec.json.decode(held.body)
+            entry["reading"] = await market.reading(request.user, tile.product, law)
         except NotEntitledError:
-            entry["answer"] = None
+            entry["answer"] = entry["reading"] = None
         shown.append(entry)
     return {"dashboard": dashboard, "name": name, "tiles": shown}

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from app.asks import SearchQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.dictionary import dictionary_view
-from app.catalog.rehearsal import rehearse
+from app.catalog.rehearsal import rehearse, rehearse_reading
 from app.catalog.search import Search, find_products
 from app.engine.state import etag_of
 from app.errors import NotAcceptableError, NotFoundError
@@ -25,7 +25,7 @@ from app.views import DictionaryView, ProductView
 from app.wire import RehearsalRequest
 from tiers.budget import parse_epsilon
 
-__all__ = ["dictionary", "products", "rehearsal"]
+__all__ = ["dictionary", "products", "rehearsal", "rehearsed_reading"]
 
 
 @get("/v1/products", opt={"roles": EVERYBODY, "query": SearchQuery})
@@ -59,6 +59,26 @@ async def dictionary(
 ) -> DictionaryView:
     """Return what a dataset declares: columns, types, unit, ordering, notices; its owner's words, not its rows."""
     return await market.database.read(lambda connection: dictionary_view(connection, dataset, request.user))
+
+
+@post(
+    "/v1/products/{product:str}/rehearsal/reading",
+    opt={"roles": (*TRADERS, Role.OWNER), "refuses": (NotFoundError,)},
+    status_code=200,
+)
+async def rehearsed_reading(
+    request: Request[Caller, Any, Any],
+    product: FromPath[str],
+    data: JSONBody[RehearsalRequest],
+    market: NamedDependency[Market],
+) -> dict[str, Any]:
+    """Return what would be read off the dummy answers of a tier: a threshold's bits, a quantile's bin, means."""
+
+    def read(connection: Connection) -> dict[str, Any]:
+        visible_product(connection, request.user, product)
+        return rehearse_reading(connection, product, data.law, data.epsilon)
+
+    return await market.database.read(read)
 
 
 @post(

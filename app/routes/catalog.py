@@ -7,39 +7,44 @@ from typing import Any
 from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked
 from app.catalog.checking import write_checked
-from app.catalog.datasets import DatasetRow, Limits, NewDataset, dataset_of, prepare_snapshot
+from app.catalog.datasets import Budget, DatasetRow, Limits, NewDataset, dataset_of, nano_of, prepare_snapshot
 from app.catalog.datasets import register as store_dataset
+from app.catalog.ladders import laws_of_question
+from app.catalog.lifecycle import parts_of
 from app.catalog.lifecycle import withdraw as withdraw_product
-from app.catalog.products import DRAFT, INTERNAL, NewProduct, plan_product, planned_offer
+from app.catalog.products import DRAFT, INTERNAL, PART, NewProduct, plan_product, planned_offer
 from app.catalog.products import publish as store_product
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.ledger.refunds import credit_faulty
 from app.market import Market
 from app.queries.schema import DatasetSchema
 from app.routes.accounts import EVERYBODY
+from app.store.schema import datasets, products
 from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
 from pricing.scarcity import ReserveCurve
-from tiers.budget import NANO, Ladder, decimal_text, parse_decimal
+from tiers.budget import Ladder, decimal_text
+from tiers.identity import TierLaw
 
 __all__ = [
     "dataset",
+    "owned",
     "owned_dataset",
     "product",
     "publish",
+    "published",
     "register",
     "visible_product",
     "withdraw",
 ]
-
-_BUDGET_CEILING = 1_000
 
 
 @post(
@@ -59,7 +64,7 @@ async def register(
     request: Request[Caller, Any, Any], data: JSONBody[DatasetRequest], market: NamedDependency[Market]
 ) -> DatasetView:
     """Register a file of the data folder as a dataset: an immutable snapshot, a salt and a budget of its own."""
-    budget = _nano("budget", data.budget)
+    budget = Budget.of(data.budget_kind, data.budget, data.budget_delta)
     schema = DatasetSchema(
         columns=data.columns,
         salt=secrets.token_hex(32),
@@ -72,13 +77,13 @@ async def register(
     reserve = None
     if data.reserve is not None:
         reserve = (data.reserve.low_minor, data.reserve.high_minor)
-        ReserveCurve(*reserve, budget)  # refuses a range that is none
+        ReserveCurve(*reserve, budget.nano)  # refuses a range that is none
     owners = data.owners or {}
     new = NewDataset(
         data.name, data.title, data.description, data.notice, budget, schema, owners, reserve, _limits(data)
     )
     snapshot = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text
+        prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text, data.keep_in
     )
     at = time_text(market.clock())
 
@@ -89,8 +94,35 @@ async def register(
     try:
         return await market.database.write(work)
     except BaseException:
-        snapshot.path.unlink(missing_ok=True)
+        await asyncio.to_thread(snapshot.discard, market.settings)
         raise
+
+
+@get("/v1/datasets", opt={"roles": (Role.OWNER,)})
+async def owned(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> list[DatasetView]:
+    """Return the caller's datasets with their exact ledgers, oldest first."""
+
+    def read(connection: Connection) -> list[DatasetView]:
+        wanted = select(datasets.c.id).where(datasets.c.owner_id == request.user.id)
+        found = connection.execute(wanted.order_by(datasets.c.created_at, datasets.c.id)).scalars().all()
+        return [dataset_view(connection, dataset_of(connection, each)) for each in found]
+
+    return await market.database.read(read)
+
+
+@get("/v1/datasets/{dataset:str}/products", opt={"roles": (Role.OWNER,)})
+async def published(
+    request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
+) -> list[ProductView]:
+    """Return everything published on a dataset of the caller's, drafts and analysts' questions included."""
+
+    def read(connection: Connection) -> list[ProductView]:
+        owned_dataset(connection, request.user, dataset)
+        wanted = select(products.c.id).where(products.c.dataset_id == dataset, products.c.state != PART)
+        found = connection.execute(wanted.order_by(products.c.leaf_index)).scalars().all()
+        return [product_view(connection, each) for each in found]
+
+    return await market.database.read(read)
 
 
 @get("/v1/datasets/{dataset:str}", opt={"roles": (Role.OWNER,)})
@@ -129,18 +161,25 @@ async def publish(
         epsilons=tuple(tier.epsilon for tier in data.tiers),
         prices_minor=tuple(tier.price_minor for tier in data.tiers),
         state=data.state,
+        family=data.family,
+        delta=data.delta,
     )
     at = time_text(market.clock())
-    owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, data.dataset))
-    planned = await asyncio.to_thread(plan_product, owned, new)
 
-    def work(connection: Connection, checked: Checked) -> ProductView:
+    def known(connection: Connection) -> tuple[DatasetRow, tuple[tuple[TierLaw, ...], ...]]:
+        row = owned_dataset(connection, request.user, data.dataset)
+        return row, laws_of_question(connection, row, data.query)
+
+    current_row, laws = await market.database.read(known)
+    planned = await asyncio.to_thread(plan_product, current_row, new, laws)
+
+    def work(connection: Connection, checked: Checked | None) -> ProductView:
         current = owned_dataset(connection, request.user, data.dataset)
-        if current.snapshot != owned.snapshot:
+        if current.snapshot != current_row.snapshot:
             raise InvalidRequestError("dataset: expected the snapshot that was planned on, got a newer one")
         return product_view(connection, store_product(connection, market.keyring, current, planned, at, checked))
 
-    return await write_checked(market.database, at, lambda _: planned_offer(owned, planned), work)
+    return await write_checked(market.database, at, lambda _: planned_offer(current_row, planned), work)
 
 
 @get("/v1/products/{product:str}", opt={"roles": EVERYBODY})
@@ -152,7 +191,9 @@ async def product(
 
 
 @post(
-    "/v1/products/{product:str}/withdrawal", opt={"roles": (Role.OWNER,), "refuses": (ConflictError,)}, status_code=201
+    "/v1/products/{product:str}/withdrawal",
+    opt={"roles": (Role.OWNER,), "refuses": (ConflictError,)},
+    status_code=201,
 )
 async def withdraw(
     request: Request[Caller, Any, Any],
@@ -160,35 +201,30 @@ async def withdraw(
     data: JSONBody[WithdrawalRequest],
     market: NamedDependency[Market],
 ) -> ProductView:
-    """Take a product off sale; what was sold stays sold, and the log says so."""
+    """Take a product off sale; what was sold stays sold, and the log says so. A faulty one is paid back, too."""
     at = time_text(market.clock())
 
     def work(connection: Connection) -> ProductView:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
         withdraw_product(connection, market.keyring, product, data.reason, at)
+        for part in parts_of(connection, product) if data.faulty else ():
+            credit_faulty(connection, market.keyring, part, at)
         return product_view(connection, product)
 
     return await market.database.write(work)
 
 
 def _limits(data: DatasetRequest) -> Limits:
-    quota = None if data.quota is None else _nano("quota", data.quota)
-    window = None if data.window is None else _nano("window", data.window.budget)
+    quota = None if data.quota is None else nano_of("quota", data.quota)
+    window = None if data.window is None else nano_of("window", data.window.budget)
     ladder = Ladder.parse(data.adhoc) if data.adhoc else ()
     return Limits(quota, data.window.days if data.window else None, window, tuple(map(decimal_text, ladder)))
-
-
-def _nano(name: str, text: str) -> int:
-    amount = parse_decimal(name, text) * NANO
-    if amount.denominator != 1 or not 0 < amount <= _BUDGET_CEILING * NANO:
-        raise InvalidRequestError(f"{name}: expected 0 < ε ≤ {_BUDGET_CEILING} in steps of 10⁻⁹, got another")
-    return int(amount)
 
 
 def visible_product(connection: Connection, caller: Caller, product: str) -> ProductView:
     """Return a product's listing to somebody who may see it; raises NotFoundError."""
     view = product_view(connection, product)
-    if view.state == DRAFT or (view.state == INTERNAL and caller.role is not Role.ANALYST):
+    if view.state in (DRAFT, PART) or (view.state == INTERNAL and caller.role is not Role.ANALYST):
         owned_dataset(connection, caller, view.dataset)
     return view
 

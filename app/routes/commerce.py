@@ -73,7 +73,11 @@ async def pay(data: JSONBody[PayoutRequest], market: NamedDependency[Market]) ->
     return {"currency": data.currency, "paid_minor": paid}
 
 
-@post("/v1/orders/{order:str}/credits", opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)}, status_code=201)
+@post(
+    "/v1/orders/{order:str}/credits",
+    opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)},
+    status_code=201,
+)
 async def credit(
     order: FromPath[str], data: JSONBody[CreditRequest], market: NamedDependency[Market]
 ) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.asks import AccountsQuery
-from app.auth.accounts import Caller, Role, holder_of, issue_key, revoke_key, suspend_account
+from app.auth.accounts import Caller, Role, change_ceiling, holder_of, issue_key, revoke_key, suspend_account
 from app.auth.register import holder_view, holders, key_view, keys_of
 from app.clock import time_text
 from app.errors import ConflictError, NotFoundError
@@ -16,9 +16,10 @@ from app.market import Market
 from app.routes.paging import page, read_query
 from app.telemetry import METRICS_TYPE, Telemetry
 from app.views import HolderView, KeyView
-from app.wire import KeyRequest, SuspensionRequest
+from app.wire import CeilingRequest, KeyRequest, SuspensionRequest
+from tiers.budget import nano_up, parse_epsilon
 
-__all__ = ["account", "accounts", "issue", "keys", "lift", "metrics", "revoke", "suspend"]
+__all__ = ["account", "accounts", "ceiling", "issue", "keys", "lift", "metrics", "revoke", "suspend"]
 
 OPERATORS = {"roles": (Role.OPERATOR,), "refuses": (NotFoundError,)}
 
@@ -102,6 +103,26 @@ async def suspend(
 async def lift(account: FromPath[str], market: NamedDependency[Market]) -> HolderView:
     """Lift a suspension; without one nothing changes."""
     return await _suspend(market, account, None, None)
+
+
+@post(
+    "/v1/accounts/{account:str}/ceiling",
+    opt={"roles": (Role.OPERATOR,), "refuses": (NotFoundError, ConflictError)},
+    status_code=201,
+)
+async def ceiling(
+    account: FromPath[str], data: JSONBody[CeilingRequest], market: NamedDependency[Market]
+) -> HolderView:
+    """Give an analyst another ceiling: here at once and everywhere within a second; what is held stays held."""
+    nano = nano_up(parse_epsilon(data.ceiling, name="ceiling"))
+
+    def work(connection: Connection) -> HolderView:
+        change_ceiling(connection, account, nano)
+        return holder_view(connection, account)
+
+    changed = await market.database.write(work)
+    market.authenticator.forget()
+    return changed
 
 
 @get("/metrics", opt={"roles": (Role.OPERATOR,)}, media_type="text/plain")

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from litestar import Request, post
@@ -14,14 +15,24 @@ from app.catalog.arbitrage import Checked, offer_of
 from app.catalog.books import book_of_chain, reprice
 from app.catalog.checking import write_checked
 from app.catalog.datasets import DatasetRow, add_snapshot, prepare_snapshot
-from app.catalog.lifecycle import move, stored_product
-from app.catalog.products import LIVE, RETIRED, PlannedProduct, plan_product, planned_offer, publish
+from app.catalog.ladders import laws_of_question
+from app.catalog.lifecycle import move, parts_of, stored_product
+from app.catalog.products import (
+    LIVE,
+    RETIRED,
+    PlannedProduct,
+    plan_product,
+    planned_offer,
+    publish,
+    shared_prices,
+)
 from app.catalog.verdicts import Offer
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
+from app.queries.model import Mean
 from app.routes.catalog import owned_dataset
 from app.views import DatasetView, ProductView
 from app.wire import BookRequest, SnapshotRequest, StateRequest
@@ -43,7 +54,7 @@ async def snapshot(
     """Add a snapshot: new chains are drawn on it and charged to the same budget; old answers stay what they were."""
     owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, dataset))
     built = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, owned.schema, data.file, data.null_text
+        prepare_snapshot, market.settings, market.keyring, owned.schema, data.file, data.null_text, owned.source
     )
     at = time_text(market.clock())
 
@@ -55,7 +66,7 @@ async def snapshot(
     try:
         return await market.database.write(work)
     except BaseException:
-        built.path.unlink(missing_ok=True)
+        await asyncio.to_thread(built.discard, market.settings)
         raise
 
 
@@ -71,9 +82,10 @@ async def refresh(
         dataset = owned_dataset(connection, request.user, old.dataset)
         if old.snapshot == dataset.snapshot:
             raise ConflictError("product: expected a newer snapshot than its own, got none")
-        return dataset, plan_product(dataset, replace(stored_product(connection, product), state="live"))
+        new = replace(stored_product(connection, product), state="live")
+        return dataset, plan_product(dataset, new, laws_of_question(connection, dataset, new.query))
 
-    def work(connection: Connection, checked: Checked) -> ProductView:
+    def work(connection: Connection, checked: Checked | None) -> ProductView:
         dataset, planned = plan(connection)
         if product_view(connection, product).state == LIVE:
             move(connection, product, RETIRED)
@@ -91,11 +103,11 @@ async def change_state(
 ) -> ProductView:
     """Put a draft or retired product on sale, or take one off; relisted, it sells the same answers."""
 
-    def find(connection: Connection) -> Offer:
+    def find(connection: Connection) -> Offer | None:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
-        return offer_of(connection, product)
+        return offer_of(connection, product) if len(parts_of(connection, product)) == 1 else None
 
-    def work(connection: Connection, checked: Checked) -> ProductView:
+    def work(connection: Connection, checked: Checked | None) -> ProductView:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
         move(connection, product, data.state, checked)
         return product_view(connection, product)
@@ -110,29 +122,46 @@ async def change_prices(
     data: JSONBody[BookRequest],
     market: NamedDependency[Market],
 ) -> ProductView:
-    """Give the product's chain a new book: one price a tier of the chain, for every product on it."""
+    """Give the product's chain a new book: one price a tier of the chain, for every product on it.
+
+    A mean's prices are shared between its two chains as they were when it was published.
+    """
     check_currency(data.currency)
     at = time_text(market.clock())
 
-    def change(connection: Connection) -> tuple[Offer, PriceBook]:
+    def change(connection: Connection) -> tuple[Offer | None, list[PriceBook]]:
         view = product_view(connection, product)
         owned_dataset(connection, request.user, view.dataset)
-        book = book_of_chain(connection, view.chain)
-        if len(data.prices_minor) != len(book.tiers):
-            raise InvalidRequestError(
-                f"prices: expected one a tier of the chain ({len(book.tiers)}), got another count"
-            )
-        priced = zip(book.tiers, data.prices_minor, strict=True)
-        tiers = tuple(TierPrice(tier.law, price) for tier, price in priced)
-        fresh = PriceBook(book.chain_id, book.version + 1, data.currency, tiers)
-        held = offer_of(connection, product)
-        names = zip(held.tiers, data.prices_minor, strict=True)
-        listed = tuple((name, variance, price) for (name, variance, _), price in names)
-        return replace(held, currency=data.currency, tiers=listed), fresh
+        prices: tuple[tuple[int, ...], ...] = (data.prices_minor,)
+        measure = stored_product(connection, product).query.measure
+        if isinstance(measure, Mean):
+            prices = shared_prices(data.prices_minor, Fraction(measure.sum_share))
+        parts = parts_of(connection, product)
+        fresh = [
+            _next_book(connection, product_view(connection, part).chain, data.currency, priced)
+            for part, priced in zip(parts, prices, strict=True)
+        ]
+        return (_offered(connection, product, fresh[0]) if len(parts) == 1 else None), fresh
 
-    def work(connection: Connection, checked: Checked) -> ProductView:
-        changed, fresh = change(connection)
-        reprice(connection, market.keyring, changed, fresh, at, checked)
+    def work(connection: Connection, checked: Checked | None) -> ProductView:
+        offer, books = change(connection)
+        for book in books:
+            reprice(connection, market.keyring, offer, book, at, checked)
         return product_view(connection, product)
 
     return await write_checked(market.database, at, lambda connection: change(connection)[0], work)
+
+
+def _next_book(connection: Connection, chain: str, currency: str, prices: tuple[int, ...]) -> PriceBook:
+    book = book_of_chain(connection, chain)
+    if len(prices) != len(book.tiers):
+        raise InvalidRequestError(f"prices: expected one a tier of the chain ({len(book.tiers)}), got another count")
+    tiers = tuple(TierPrice(tier.law, price) for tier, price in zip(book.tiers, prices, strict=True))
+    return PriceBook(chain, book.version + 1, currency, tiers)
+
+
+def _offered(connection: Connection, product: str, book: PriceBook) -> Offer:
+    held = offer_of(connection, product)
+    names = zip(held.tiers, book.tiers, strict=True)
+    tiers = tuple((name, variance, tier.price) for (name, variance, _), tier in names)
+    return replace(held, currency=book.currency, tiers=tiers)

@@ -9,7 +9,8 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import select
 
 from app.auth.accounts import Caller, Role
-from app.engine.sales import Selection
+from app.engine.release import Unsealed
+from app.engine.sales import PlacedOrder, Selection
 from app.engines.errors import EngineError
 from app.errors import (
     BudgetRefusedError,
@@ -17,14 +18,15 @@ from app.errors import (
     IdempotencyError,
     InsufficientFundsError,
     InvalidRequestError,
+    NotEntitledError,
     NotFoundError,
     QuoteExpiredError,
 )
-from app.market import Market
+from app.market import Answer, Market
 from app.store.schema import orders
 from app.wire import OrderRequest, QuoteRequest
 
-__all__ = ["TRADERS", "order", "place", "quote"]
+__all__ = ["TRADERS", "order", "place", "quote", "reading"]
 
 TRADERS = (Role.BUYER, Role.ANALYST)
 _KEY_LIMIT = 200
@@ -76,16 +78,41 @@ async def place(
 ) -> Response[bytes]:
     """Buy what a quote offers. The Idempotency-Key makes a retry the same order: same answer, one charge, one leaf."""
     key = _key(request.headers.get("idempotency-key"))
-    placed, sold, unsealed = await market.order(request.user, data.quote, key)
-    body = msgspec.json.encode(
-        {
-            "receipt": msgspec.Raw(placed.receipt),
-            "opening": unsealed.opening.hex(),
-            "answer": msgspec.Raw(sold.body),
-            "replayed": placed.replayed,
-        }
-    )
+    placed, sold, unsealed = await market.order(request.user, data.quote, key, data.licence)
+    document = _placed(placed, sold, unsealed)
+    if placed.companion is not None:
+        document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
+    document["reading"] = {"type": "nothing"}
+    if placed.read:
+        document["reading"] = await market.reading(request.user, placed.product, placed.tier.law)
+    body = msgspec.json.encode(document)
     return Response(body, media_type="application/json", headers={"ETag": sold.etag})
+
+
+@get(
+    "/v1/products/{product:str}/readings/{law:str}",
+    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotFoundError)},
+)
+async def reading(
+    request: Request[Caller, Any, Any], product: FromPath[str], law: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Return what is read off the caller's answers of a tier: a threshold's bits, a quantile's bin, means.
+
+    Each with the confidence or the interval that the tier's noise allows; the raw answers are what was sold. `law` is
+    the tier's on the product's listing.
+    """
+    return await market.reading(request.user, product, law)
+
+
+def _placed(placed: PlacedOrder, sold: Answer, unsealed: Unsealed) -> dict[str, Any]:
+    return {
+        "receipt": msgspec.Raw(placed.receipt),
+        "opening": unsealed.opening.hex(),
+        "answer": msgspec.Raw(sold.body),
+        "replayed": placed.replayed,
+        "companion": None,
+        "reading": None,
+    }
 
 
 @get("/v1/orders/{order:str}", opt={"roles": TRADERS})

@@ -105,6 +105,8 @@ datasets = Table(
     Column("notice", Text, nullable=False),
     Column("salt", String(64), nullable=False),
     Column("schema_json", Text, nullable=False),
+    Column("budget_kind", String(8), nullable=False, server_default="pure"),
+    Column("promise_json", Text),
     Column("budget_nano", BigInteger, nullable=False),
     Column("spent_nano", BigInteger, nullable=False),
     Column("contract_version", Integer, nullable=False),
@@ -138,6 +140,7 @@ snapshots = Table(
     Column("seal", String(64), nullable=False),
     Column("units", String(64), index=True),
     Column("file", String(120), nullable=False),
+    Column("source", String(40)),
     Column("created_at", String(32), nullable=False),
     UniqueConstraint("dataset_id", "number"),
 )
@@ -172,6 +175,7 @@ planned_tiers = Table(
     Column("level_nano", BigInteger, nullable=False),
     Column("half_width", String(40), nullable=False),
     Column("same_as_above", String(24)),
+    Column("added_at", String(32)),
     UniqueConstraint("chain_id", "rank"),
 )
 
@@ -199,6 +203,7 @@ products = Table(
     Column("derivation_json", Text, nullable=False),
     Column("order_json", Text, nullable=False),
     Column("request_json", Text, nullable=False),
+    Column("parts_json", Text),
     Column("state", String(16), nullable=False),
     Column("arbitrage", String(16), nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
@@ -256,6 +261,7 @@ quotes = Table(
     Column("reserve_minor", BigInteger, nullable=False),
     Column("currency", String(3), nullable=False),
     Column("book_version", Integer, nullable=False),
+    Column("companion", String(40)),
     Column("expires_at", String(32), nullable=False),
 )
 

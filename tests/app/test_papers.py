@@ -111,7 +111,7 @@ def test_an_older_store_gets_its_numbers_and_keeps_its_rows(tmp_path: Any) -> No
                 account_id="acc_1", kind="deposit", amount_minor=5, currency="EUR", reference="r", at="2026"
             )
         )
-    upgrade(engine, "0002_pricing")
+    upgrade(engine, "0002")
     with engine.begin() as connection:
         run = connection.execute
         assert run(select(accounts.c.id).order_by(accounts.c.id)).scalars().all() == ["acc_1", "market_eur"]

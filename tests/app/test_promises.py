@@ -24,9 +24,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     compute = ReleaseEngine.compute
 
-    def counting(self: ReleaseEngine, chain: Any) -> Any:
+    def counting(self: ReleaseEngine, chain: Any, tier: Any) -> Any:
         seen.append(chain.id)
-        return compute(self, chain)
+        return compute(self, chain, tier)
 
     monkeypatch.setattr(ReleaseEngine, "compute", counting)
     return seen

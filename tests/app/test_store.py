@@ -16,7 +16,7 @@ from app.log.journal import append, current_head
 from app.log.leaves import EpochLeaf
 from app.market import found_market
 from app.settings import Settings
-from app.store.database import Database, migrate, open_engine
+from app.store.database import Database, migrate, open_engine, upgrade
 from app.store.schema import leaves, metadata
 
 
@@ -44,6 +44,39 @@ def test_migrating_twice_changes_nothing(engine: Engine) -> None:
     migrate(engine)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM alembic_version")).scalar_one() == 1
+
+
+def test_a_store_of_the_first_release_keeps_its_rows_and_their_meaning(tmp_path: Path) -> None:
+    """What later revisions add means the same where nothing was said: a pure ledger, rows in a file, no late tier."""
+    made = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
+    upgrade(made, "0001")
+    common = "'t', '', '', 's', '{}', 5, 2, 1, 'now'"
+    with made.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO accounts (id, role, name, pseudonym, currency, balance_minor, created_at) "
+                "VALUES ('a', 'owner', 'o', 'p', 'EUR', 0, 'now')"
+            )
+        )
+        connection.execute(
+            text(
+                "INSERT INTO datasets (id, owner_id, name, title, description, notice, salt, schema_json, budget_nano, "
+                f"spent_nano, contract_version, created_at) VALUES ('d', 'a', 'n', {common})"
+            )
+        )
+        connection.execute(
+            text(
+                "INSERT INTO snapshots (id, dataset_id, number, content, seal, file, created_at) "
+                "VALUES ('s', 'd', 1, 'c', 'e', 'f', 'now')"
+            )
+        )
+    migrate(made)
+    with made.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        kept = connection.execute(text("SELECT budget_kind, promise_json, budget_nano, spent_nano FROM datasets")).one()
+        assert tuple(kept) == ("pure", None, 5, 2)
+        assert connection.execute(text("SELECT source FROM snapshots")).scalar_one() is None
+    made.dispose()
 
 
 def test_a_commit_is_durable_and_writers_take_their_turn_first(engine: Engine) -> None:

@@ -41,6 +41,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
     )
     dear = fair.product(scarce, HISTOGRAM | {"rows_per_unit": 2}, tiers=tiers(("0.5", 2000), ("0.1", 1000)))
     assert fair.buy(bruno, dear, "0.5")["receipt"]["price_minor"] > 2000, "the reserve is above the list"
+    promised = fair.dataset(
+        name="promised", budget_kind="approx", budget="3", budget_delta="0.000001", table=rows(seed=11)
+    )
+    noisy = fair.product(
+        promised, HISTOGRAM, family="skellam", delta="0.000001", tiers=tiers(("0.5", 900), ("0.1", 90))
+    )
+    fair.buy(bruno, noisy, "0.1")
     (fair.market.settings.data / "next.csv").write_text(rows(seed=10))
     post(f"/v1/datasets/{open_one}/snapshots", {"file": "next.csv"})
     for order in (sold[0], sold[2]):

@@ -40,7 +40,7 @@ def test_the_whole_export_holds_every_kind_and_verifies(export: Export) -> None:
     assert {record["leaf"]["kind"] for record in export.leaves} == set(KINDS)
     report = export.verify()
     assert report.findings == ()
-    assert report.chains == 5
+    assert report.chains == 6
     assert export.signed_anew().verify().findings == ()
 
 
@@ -75,6 +75,7 @@ SPOILT: dict[tuple[str, str], tuple[int, Callable[[Any], Any]]] = {
     ("dataset", "budget_nano"): (0, lambda _: 1),
     ("dataset", "schema"): (0, narrower),
     ("dataset", "reserve_minor"): (1, lambda _: None),
+    ("dataset", "promise"): (2, lambda promise: ["2", promise[1]]),
     ("product-plan", "question"): (0, lambda text: text.replace('"rows":3', '"rows":4')),
     ("product-plan", "currency"): (0, lambda _: "USD"),
     ("product-plan", "tiers"): (1, lambda tiers: tiers[:-1]),

@@ -156,15 +156,23 @@ def test_a_line_that_is_no_record_is_a_finding(line: bytes) -> None:
 
 def test_a_family_or_a_delta_that_a_pure_ledger_does_not_sell_is_a_finding(export: Export) -> None:
     tier = export.kind("product-plan")[0]["tiers"][0]
-    for law in (
-        {"family": "skellam", "parameters": {"rate": "0.0000000001"}, "delta": "0.1"},
-        {"family": "staircase", "parameters": {"rate": "1", "period": "4096", "inner": "1"}, "delta": "0"},
-        {"family": "msdlap", "parameters": {"rate": "0.000000001", "scales": "9"}, "delta": "0"},
-        {"family": "tsg", "parameters": {"rate": "1"}, "delta": "0.1"},
-        {"family": ["tsg"], "parameters": {}, "delta": "0"},
+    unreadable = "A4 unreadable-leaf"
+    for law, rule in (
+        ({"family": "skellam", "parameters": {"rate": "2"}, "delta": "0.1"}, "A1 chargeable"),
+        ({"family": "skellam", "parameters": {"rate": "1" + "0" * 30}, "delta": "0.1"}, unreadable),
+        ({"family": "skellam", "parameters": {"rate": "2"}, "delta": "0." + "0" * 40 + "1"}, unreadable),
+        ({"family": "discrete-gaussian", "parameters": {"sigma": "0.02"}, "delta": "0.1"}, unreadable),
+        (
+            {"family": "staircase", "parameters": {"rate": "1", "period": "4096", "inner": "1"}, "delta": "0"},
+            unreadable,
+        ),
+        ({"family": "msdlap", "parameters": {"rate": "0.000000001", "scales": "9"}, "delta": "0"}, "A1 rank-of-chain"),
+        ({"family": "msdlap", "parameters": {"rate": "1", "scales": "99"}, "delta": "0"}, unreadable),
+        ({"family": "tsg", "parameters": {"rate": "1"}, "delta": "0.1"}, "A1 pure"),
+        ({"family": ["tsg"], "parameters": {}, "delta": "0"}, unreadable),
     ):
         tier["law"] = law | {"change_set": tier["law"]["change_set"]}
-        assert "A4 unreadable-leaf" in {f"{f.check} {f.rule}" for f in verified(export).findings}
+        assert rule in {f"{f.check} {f.rule}" for f in verified(export).findings}, law
 
 
 HOSTILE = st.one_of(

@@ -12,12 +12,8 @@ from app.queries.component import components
 from app.queries.model import (
     And,
     Comparison,
-    Count,
-    GroupByBins,
-    GroupByKeys,
     GroupByRanges,
     IsNull,
-    Mean,
     Not,
     Quantile,
     Query,
@@ -28,29 +24,12 @@ from app.queries.model import (
 )
 from app.queries.sensitivity import derive
 from tests.queries.support import schema_of
+from tests.queries.words import CITIES, MEAN, ROWS, SCHEMA, UNITS, altered, binned, ranged
 from tiers.sensitivity import ChangeSet
-
-SCHEMA = schema_of()
-ROWS, UNITS = Count(of="rows"), Count(of="units")
-CITIES = GroupByKeys(column="city", keys=("a", "b", "c"))
-MEAN = Mean(column="age", centre="1", lower="-3", upper="4.9", grain_exponent=0, sum_share="0.5")
 
 
 def mark(query, schema=SCHEMA):
     return [fingerprint(each.query.fingerprint_document()) for each in components(canonicalise(query, schema))]
-
-
-def ranged(*ranges, column="age", **fields):
-    grouped = GroupByRanges(column=column, ranges=tuple(Range(**each) for each in ranges))
-    return Query(measure=UNITS, group_by=grouped, groups_per_unit=2, **fields)
-
-
-def binned(column, *edges, **fields):
-    return Query(measure=UNITS, group_by=GroupByBins(column=column, edges=edges, **fields), groups_per_unit=2)
-
-
-def altered(struct, **changes):
-    return msgspec.structs.replace(struct, **changes)
 
 
 ONE_QUESTION = {

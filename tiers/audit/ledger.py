@@ -1,18 +1,22 @@
 """A3: the ledger replayed sale by sale; at no prefix does a dataset exceed its budget."""
 
-from tiers.accounting.filters import PureFilter, increment
+from tiers.accounting.charges import LedgerKind, charge_nano
+from tiers.accounting.filters import PureFilter
+from tiers.accounting.levels import rule_of, tier_level
 from tiers.audit.findings import Finding
 from tiers.audit.records import History, SaleRecord
-from tiers.budget import nano_up
-from tiers.errors import BudgetExceededError
+from tiers.errors import BudgetExceededError, InvalidParameterError
+from tiers.identity import TierLaw
 
 __all__ = ["check_ledger"]
 
 
 def check_ledger(history: History) -> tuple[Finding, ...]:
-    """Return every charge that is not the chain's increment, every sale over budget, unplanned, withdrawn or repeated.
+    """Return every charge that is not the one due, every sale over budget, unplanned, withdrawn or repeated.
 
-    Law:        a sale charges (level − highest issued level)₊ of its chain, and Σ charges ≤ budget at every prefix.
+    Law:        in a pure ledger a sale charges (level − highest issued level)₊ of its chain; in another the first sale
+                charges the highest level planned by then, and no tier above it is ever sold. Σ charges ≤ budget at
+                every prefix: one filter for all kinds.
     Example:
         >>> check_ledger(History((), {}, {}, (), (), ()))
         ()
@@ -22,6 +26,7 @@ def check_ledger(history: History) -> tuple[Finding, ...]:
     opened = {record.lineage: record.leaf for record in history.budgets}
     lineages = {plan.chain: plan.lineage for plan in history.plans}
     laws = {(plan.chain, tier.law.identity): tier.law for plan in history.plans for tier in plan.tiers}
+    kinds = history.kinds()
     offered = {(plan.product, tier.law.identity): plan.leaf for plan in history.plans for tier in plan.tiers}
     chains = {plan.product: plan.chain for plan in reversed(history.plans)}
     highest: dict[str, int] = {}
@@ -39,17 +44,33 @@ def check_ledger(history: History) -> tuple[Finding, ...]:
         if opened.get(lineage, sale.leaf) >= sale.leaf:
             found.append(Finding("A3", "budget-declared", where, lineage, "no earlier leaf declares a budget"))
             continue
-        level = nano_up(law.epsilon())
-        due = increment(level, highest.get(sale.chain, 0))
+        kind, before = kinds.get(lineage, LedgerKind.PURE), highest.get(sale.chain, 0)
+        try:
+            due = _due(kind, law, _planned(history, sale), before)
+        except InvalidParameterError as error:
+            found.append(Finding("A3", "chargeable", where, sale.law, str(error)[:200]))
+            continue
         if sale.charge_nano != due:
             found.append(Finding("A3", "increment", where, str(sale.charge_nano), str(due)))
-        highest[sale.chain] = max(level, highest.get(sale.chain, 0))
+        highest[sale.chain] = before + due
         try:
             filters[lineage] = filters[lineage].charge(due)
         except BudgetExceededError as error:
             claimed, remaining = str(error.requested_nano), f"{error.remaining_nano} remaining"
             found.append(Finding("A3", "budget", where, claimed, remaining))
     return (*found, *_credits(history))
+
+
+def _planned(history: History, sale: SaleRecord) -> list[TierLaw]:
+    """The laws of the sale's chain that were planned before it."""
+    plans = (plan for plan in history.plans if plan.chain == sale.chain and plan.leaf < sale.leaf)
+    return [tier.law for plan in plans for tier in plan.tiers]
+
+
+def _due(kind: LedgerKind, law: TierLaw, planned: list[TierLaw], charged: int) -> int:
+    level = tier_level(kind, law)
+    top = level if kind is LedgerKind.PURE else max(tier_level(kind, each) for each in planned)
+    return charge_nano(rule_of(kind, law), level, top, charged)
 
 
 def _credits(history: History) -> list[Finding]:

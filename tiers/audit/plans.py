@@ -2,9 +2,11 @@
 
 from itertools import pairwise
 
+from tiers.accounting.charges import LedgerKind
+from tiers.accounting.levels import tier_level
 from tiers.audit.findings import Finding
 from tiers.audit.records import ClaimedTier, History, PlanRecord
-from tiers.budget import EPSILON_CEILING, EPSILON_FLOOR, decimal_text, nano_up
+from tiers.budget import EPSILON_CEILING, EPSILON_FLOOR, decimal_text
 from tiers.chain import CONFIDENCE
 from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
 from tiers.identity import TierLaw, chain_identity
@@ -18,6 +20,7 @@ def check_plans(history: History) -> tuple[Finding, ...]:
     """Return what is wrong with the plans: identity, order, ranks, residuals, exact ε, levels, bars, change sets."""
     found: list[Finding] = []
     planned: dict[str, int] = {}
+    kinds = history.kinds()
     for plan in history.plans:
         if plan.product in planned:
             claimed = f"planned at leaf {planned[plan.product]}"
@@ -26,26 +29,24 @@ def check_plans(history: History) -> tuple[Finding, ...]:
         found += _identity(plan, history)
         found += _order(plan)
         for tier in plan.tiers:
-            found += _tier(plan, tier)
+            found += _tier(plan, tier, kinds.get(plan.lineage, LedgerKind.PURE))
     return (*found, *_ranks(history))
 
 
 def _ranks(history: History) -> list[Finding]:
-    """One law has one rank on its chain: its place, by accuracy, among all laws that the chain's plans name."""
+    """A law's rank is its place, by accuracy, among the laws that its chain's plans have named by then."""
     laws: dict[str, dict[str, TierLaw]] = {}
+    found = []
     for plan in history.plans:
-        laws.setdefault(plan.chain, {}).update({tier.law.identity: tier.law for tier in plan.tiers})
-    due = {
-        (chain, law.identity): rank
-        for chain, known in laws.items()
-        for rank, law in enumerate(by_accuracy(known.values()), start=1)
-    }
-    return [
-        Finding("A1", "rank-of-chain", f"leaf {plan.leaf}", f"rank {tier.rank}", f"rank {rank}")
-        for plan in history.plans
-        for tier in plan.tiers
-        if tier.rank != (rank := due[plan.chain, tier.law.identity])
-    ]
+        known = laws.setdefault(plan.chain, {})
+        known.update({tier.law.identity: tier.law for tier in plan.tiers})
+        due = {law.identity: rank for rank, law in enumerate(by_accuracy(known.values()), start=1)}
+        for tier in plan.tiers:
+            rank = due[tier.law.identity]
+            if tier.rank != rank:
+                where = f"leaf {plan.leaf}"
+                found.append(Finding("A1", "rank-of-chain", where, f"rank {tier.rank}", f"rank {rank}"))
+    return found
 
 
 def _identity(plan: PlanRecord, history: History) -> list[Finding]:
@@ -82,7 +83,7 @@ def _order(plan: PlanRecord) -> list[Finding]:
     return found
 
 
-def _tier(plan: PlanRecord, tier: ClaimedTier) -> list[Finding]:
+def _tier(plan: PlanRecord, tier: ClaimedTier, kind: LedgerKind) -> list[Finding]:
     where = f"leaf {plan.leaf}, tier {tier.rank}"
     epsilon = tier.law.epsilon()
     if not EPSILON_FLOOR <= epsilon <= EPSILON_CEILING:
@@ -91,11 +92,16 @@ def _tier(plan: PlanRecord, tier: ClaimedTier) -> list[Finding]:
     found = []
     if epsilon != tier.epsilon:
         found.append(Finding("A1", "guarantee", where, decimal_text(tier.epsilon), decimal_text(epsilon)))
-    if nano_up(epsilon) != tier.level_nano:
-        found.append(Finding("A1", "level", where, str(tier.level_nano), str(nano_up(epsilon))))
+    try:
+        level = tier_level(kind, tier.law)
+    except InvalidParameterError as error:
+        found.append(Finding("A1", "chargeable", where, tier.law.noise.family, str(error)[:200]))
+    else:
+        if level != tier.level_nano:
+            found.append(Finding("A1", "level", where, str(tier.level_nano), str(level)))
     half_width = tier.law.noise.half_width(CONFIDENCE)
     if half_width != tier.half_width:
         found.append(Finding("A1", "error-bar", where, str(tier.half_width), str(half_width)))
-    if tier.law.delta != 0:
+    if tier.law.delta != 0 and kind is LedgerKind.PURE:
         found.append(Finding("A1", "pure", where, decimal_text(tier.law.delta), "0 in a pure ledger"))
     return found

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from tiers.accounting.charges import LedgerKind
 from tiers.identity import DrawSpec, TierLaw
 from tiers.rank import more_accurate
 
@@ -24,11 +25,12 @@ ChainKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class BudgetRecord:
-    """A lineage and its pure ε budget in 10⁻⁹."""
+    """A lineage and its budget: the kind of ledger, and its units of 10⁻⁹ (of ε if it is pure, else of ρ)."""
 
     leaf: int
     lineage: str
     budget_nano: int
+    kind: LedgerKind = LedgerKind.PURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,10 @@ class History:
     sales: tuple[SaleRecord, ...]
     withdrawn: Mapping[str, int] = field(default_factory=dict)
     credits: tuple[CreditRecord, ...] = ()
+
+    def kinds(self) -> dict[str, LedgerKind]:
+        """Return the kind of ledger of each lineage."""
+        return {budget.lineage: budget.kind for budget in self.budgets}
 
     def highest_issued(self) -> dict[str, TierLaw]:
         """Return each chain's most accurate sold law: the highest rank among the laws its sales name."""

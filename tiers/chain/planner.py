@@ -19,7 +19,7 @@ from tiers.residual.certificate import Certificate
 from tiers.residual.plan import Residual, residual
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["CONFIDENCE", "ChainPlan", "PlannedTier", "best_path", "plan"]
+__all__ = ["CONFIDENCE", "ChainPlan", "PlannedTier", "best_path", "plan", "plan_of"]
 
 CONFIDENCE = Fraction(95, 100)
 _BITS = 192
@@ -173,10 +173,21 @@ def _plan(ladder: Ladder, change_set: ChangeSet, family: str, delta: Fraction, a
         laws = _choose(ladder, delta, change_set, layers, allow_slack=True)
     if isinstance(laws, TierError):
         raise laws
+    return plan_of([TierLaw(noise, change_set, delta) for noise in laws], allow_slack=allow_slack)
+
+
+def plan_of(laws: Sequence[TierLaw], *, allow_slack: bool = False) -> ChainPlan:
+    """Return the plan that has these laws on its tiers, most accurate first, every step down certified.
+
+    Raises:     NoResidualError, SlackNotAllowedError: a step that is not there. Else as `ChainPlan`.
+    Example:
+        >>> two, one = (tier.law for tier in plan(Ladder.parse(["2", "1"]), 1).tiers)
+        >>> [tier.rank for tier in plan_of([two, one]).tiers]
+        [1, 2]
+    """
     tiers = []
-    for rank, noise in enumerate(laws, start=1):
-        law = TierLaw(noise, change_set, delta)
-        edge = residual(laws[rank - 2], noise, allow_slack=allow_slack) if rank > 1 else None
+    for rank, law in enumerate(laws, start=1):
+        edge = residual(laws[rank - 2].noise, law.noise, allow_slack=allow_slack) if rank > 1 else None
         epsilon = law.epsilon()
         tiers.append(
             PlannedTier(
@@ -184,12 +195,14 @@ def _plan(ladder: Ladder, change_set: ChangeSet, family: str, delta: Fraction, a
                 law=law,
                 epsilon=epsilon,
                 level_nano=nano_up(epsilon),
-                half_width=_half_width(noise),
-                variance=noise.variance(),
+                half_width=_half_width(law.noise),
+                variance=law.noise.variance(),
                 same_as_above=edge.same_probability() if edge else None,
             )
         )
-    return ChainPlan(change_set, tuple(tiers))
+    if not tiers:
+        raise InvalidParameterError("plan", "one tier or more", 0)
+    return ChainPlan(tiers[0].law.change_set, tuple(tiers))
 
 
 def _choose(

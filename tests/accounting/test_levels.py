@@ -1,0 +1,55 @@
+"""The ρ that a tier is charged bounds its Rényi divergence at every order: compared with exact sums on a fine grid."""
+
+from fractions import Fraction
+
+import pytest
+
+from tiers.accounting.charges import ChargeRule, LedgerKind
+from tiers.accounting.levels import rho_above, rule_of, skellam_rho, tier_level
+from tiers.errors import InvalidParameterError
+from tiers.identity import TierLaw
+from tiers.noise.renyi import skellam_renyi
+from tiers.noise.skellam import Skellam
+from tiers.noise.staircase import Staircase
+from tiers.noise.tsg import TwoSidedGeometric
+from tiers.sensitivity import ChangeSet
+
+CHANGES = [ChangeSet.scalar(1), ChangeSet.scalar(3), ChangeSet(3, 2, 5)]
+ORDERS = [1 + Fraction(step, 23) for step in range(1, 70)] + [
+    Fraction(order) + Fraction(2, 5) for order in range(4, 60)
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(5), Fraction(80), Fraction(1500)], ids=str)
+def test_no_order_exceeds_the_rho_of_skellam_noise(rate: Fraction, change: ChangeSet) -> None:
+    rho = skellam_rho(rate, change)
+    worst = max(Fraction(skellam_renyi(rate, order, change)) / order for order in ORDERS[:: 1 if rate < 100 else 9])
+    assert worst <= rho
+    if rate > 10:
+        assert rho < worst * Fraction(13, 10), "sound, and not wasteful"
+
+
+def test_wide_noise_is_charged_at_most_twice_a_gaussians_rho() -> None:
+    gaussian = Fraction(1, 4 * 10**8)
+    assert gaussian <= skellam_rho(Fraction(10**8), ChangeSet.scalar(1)) <= gaussian * 2 * (1 + Fraction(1, 10**6))
+
+
+def test_a_vector_costs_what_its_most_concentrated_change_costs() -> None:
+    one, four = (skellam_rho(Fraction(200), ChangeSet(bins, 1, bins)) for bins in (1, 4))
+    assert abs(four / one - 4) < Fraction(1, 1000)
+
+
+def test_levels_round_up_once_and_kinds_that_cannot_charge_refuse() -> None:
+    third = TierLaw(TwoSidedGeometric(Fraction(1, 3)), ChangeSet.scalar(1))
+    assert tier_level(LedgerKind.PURE, third) == 333_333_334
+    assert tier_level(LedgerKind.ZCDP, third) == 55_555_556
+    assert rho_above(third) == Fraction(1, 18)
+    noisy = TierLaw(Skellam(Fraction(5)), ChangeSet.scalar(1), Fraction(1, 1000))
+    assert rule_of(LedgerKind.APPROX, noisy) is ChargeRule.RESERVE
+    for kind, law in (
+        (LedgerKind.PURE, noisy),
+        (LedgerKind.ZCDP, TierLaw(Staircase(3, 1, Fraction(1)), ChangeSet.scalar(3))),
+    ):
+        with pytest.raises(InvalidParameterError):
+            tier_level(kind, law)

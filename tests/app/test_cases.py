@@ -1,0 +1,147 @@
+"""Inputs that broke systems like this one, at the door of the whole service; others stand where their parts are tested."""
+
+import concurrent.futures
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from app.audit.verify import verify_export
+from app.engine.snapshots import SnapshotFiles
+from app.engines.errors import EngineError
+from app.store.schema import accounts
+from tests.conftest import CITIES, HISTOGRAM, PEOPLE, Fair, tiers
+from tiers.errors import AuditError
+
+HEADER = "person,city,amount,score,day\n"
+FEW = HEADER + "p1,Athens,1,1.0,2026-01-01\np2,Athens,2,1.0,2026-01-02\np3,Derby,3,1.0,2026-01-03\n"
+
+
+@pytest.mark.parametrize("table", [HEADER, FEW], ids=["empty table", "three rows"])
+def test_emptiness_is_not_visible(fair: Fair, table: str) -> None:
+    product = fair.product(fair.dataset(table=table))
+    sold = fair.buy(fair.person(), product, "0.1")
+    assert sold["answer"]["keys"] == sorted(CITIES)
+    assert len(sold["answer"]["values"]) == len(CITIES)
+    assert any(value != "0" for value in sold["answer"]["values"]), "noise at ε = 0.1, on every declared key"
+
+
+def test_a_truth_that_is_missing_is_refused_before_any_charge_or_draw(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product, buyer = fair.product(fair.dataset()), fair.person()
+    quote, before = fair.quote(buyer, product, "1"), fair.stored()
+
+    def none(_self: SnapshotFiles, _chain: Any) -> tuple[int, ...]:
+        raise EngineError
+
+    monkeypatch.setattr(SnapshotFiles, "truth", none)
+    assert fair.order(buyer, quote).status_code == 503
+    monkeypatch.setattr(SnapshotFiles, "truth", lambda _self, _chain: (float("nan"),) * len(CITIES))
+    refused = fair.order(buyer, quote)
+    assert refused.status_code >= 400
+    assert fair.stored() == before
+    monkeypatch.undo()
+    assert fair.order(buyer, quote).status_code == 201
+
+
+def test_a_middle_tier_bought_after_a_lower_one_is_the_middle_tier(fair: Fair) -> None:
+    """Its noise has that tier's variance: of many chains, the spread of the two answers is that of the residual."""
+    dataset = fair.dataset(budget="1000")
+    keys = [f"k{place}" for place in range(400)]
+    wide = HISTOGRAM | {"group_by": {"type": "keys", "column": "city", "keys": keys}, "groups_per_unit": 1}
+    wide["rows_per_unit"] = 1
+    product = fair.product(dataset, wide, tiers=tiers(("2", 3), ("0.5", 2), ("0.25", 1)))
+    low, middle = fair.buy(fair.person(), product, "0.25"), fair.buy(fair.person(), product, "0.5")
+    values = [int(value) for value in middle["answer"]["values"]]  # every true count is 0
+    p = 2.718281828459045**-0.5
+    variance = 2 * p / (1 - p) ** 2
+    assert 0.7 < sum(value**2 for value in values) / len(values) / variance < 1.4
+    assert low["answer"]["values"] != middle["answer"]["values"]
+
+
+def test_one_unit_in_several_bins_costs_noise_for_all_of_them(fair: Fair) -> None:
+    dataset = fair.dataset()
+    bars = []
+    for groups, rows in ((1, 1), (3, 3)):
+        question = HISTOGRAM | {"groups_per_unit": groups, "rows_per_unit": rows}
+        product = fair.product(dataset, question, tiers=tiers(("1", 100)))
+        bars.append(int(product["tiers"][0]["half_width"]))
+        assert f"Δ₁ = {rows}" in " ".join(product["derivation"])
+    assert bars[1] >= 3 * bars[0] - 2
+
+
+def test_the_same_answer_is_read_as_often_as_one_likes(fair: Fair) -> None:
+    buyer, product = fair.person(), fair.product(fair.dataset())
+    sold = fair.buy(buyer, product, "1")
+    for accept in ("application/json", "text/csv", "application/json"):
+        headers = buyer.headers | {"Accept": accept}
+        path = f"/v1/answers/{sold['answer']['chain']}/{sold['answer']['law']}"
+        assert len({fair.client.get(path, headers=headers).content for _ in range(3)}) == 1
+
+
+def test_writers_at_once_lose_nobody(fair: Fair) -> None:
+    def one(place: int) -> str:
+        body = {"role": "buyer", "name": f"buyer {place}"}
+        made = fair.client.post("/v1/accounts", json=body, headers=fair.operator.headers).json()
+        money = {"amount_minor": 1 + place, "currency": "EUR", "reference": "r"}
+        fair.client.post(f"/v1/accounts/{made['account']}/deposits", json=money, headers=fair.operator.headers)
+        return str(made["account"])
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(one, range(24)))
+
+    def read(connection: Any) -> tuple[int, int]:
+        mine = accounts.c.id.in_(made)
+        wanted = select(func.count(), func.coalesce(func.sum(accounts.c.balance_minor), 0)).where(mine)
+        count, total = connection.execute(wanted).one()
+        return int(count), int(total)
+
+    assert fair.market.database.read_now(read) == (24, sum(range(1, 25)))
+
+
+def test_an_audit_of_nothing_is_refused_not_passed(fair: Fair) -> None:
+    lines, public = fair.export()
+    with pytest.raises(AuditError):
+        verify_export(iter(lines), public)
+    with pytest.raises(AuditError):
+        verify_export(iter([]), public)
+
+
+@pytest.mark.parametrize("words", ["NaN", "1e999", "٠.١", "0.1\n", " 0.1", "+1", "1e-1", "0x1", "5e-324", ""])
+@pytest.mark.parametrize("field", ["delta", "budget_delta", "sum_share", "centre", "fraction"])
+def test_newer_decimals_are_held_to_the_same_rule(fair: Fair, field: str, words: str) -> None:
+    dataset = fair.dataset()
+    headers, path = fair.owner().headers, "/v1/products"
+    mean = {"type": "mean", "column": "score", "centre": "0", "lower": "-1", "upper": "1", "grain_exponent": 0}
+    mean["sum_share"] = "0.5"
+    body: dict[str, Any] = fair.product_body(dataset, PEOPLE)
+    match field:
+        case "delta":
+            body["delta"] = words
+        case "budget_delta":
+            path, body = (
+                "/v1/datasets",
+                {
+                    "name": "other",
+                    "title": "O",
+                    "file": "people.csv",
+                    "columns": [{"name": "person", "type": "text"}],
+                    "max_rows_per_unit": 1,
+                    "max_groups_per_unit": 1,
+                    "budget_kind": "approx",
+                    "budget": "1",
+                    "budget_delta": words,
+                },
+            )
+        case "fraction":
+            bins = {"type": "bins", "column": "amount", "edges": [0, 1]}
+            quantile = {"type": "quantile", "of": "units", "fraction": words}
+            body["query"] = {"measure": quantile, "group_by": bins, "groups_per_unit": 1}
+        case _:
+            body["query"] = {"measure": mean | {field: words}, "rows_per_unit": 2}
+    before = fair.stored()
+    refused = fair.client.post(path, json=body, headers=headers)
+    assert refused.status_code == 400, refused.text
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert fair.stored() == before
