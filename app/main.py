@@ -133,7 +133,7 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         ),
         logging_config=None,
     )
-    app.asgi_handler = envelope(app.asgi_handler, telemetry)
+    app.asgi_handler = envelope(app.asgi_handler, telemetry, lambda scope: answers.issued(app.state.market, scope))
     return app
 
 

@@ -1,22 +1,30 @@
 """The market of one process: its parts, put together once, and the few acts that span several of them."""
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, select
 
-from app.auth.accounts import Caller
+from app.auth.accounts import Caller, find_caller
 from app.auth.guard import Authenticator
 from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
+from app.cache.issued import IssuedAnswers
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ReleaseEngine, Unsealed
 from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
-from app.errors import AppError, ForkedLogError, NotEntitledError, StoreBehindError, StoreUnavailableError
+from app.errors import (
+    AppError,
+    ForkedLogError,
+    NotEntitledError,
+    StoreBehindError,
+    StoreUnavailableError,
+    UnauthorizedError,
+)
 from app.formats.kept import Renderings
 from app.jobs.runner import Jobs
 from app.keyring import Keyring
@@ -27,11 +35,10 @@ from app.settings import Settings
 from app.store.database import Database, migrate, open_engine, write_once
 from app.store.recording import Recorder
 from app.store.redo import RedoFile
+from app.store.rights import Rights, rights_epoch
 from app.store.schema import chains, entitlements, orders, planned_tiers
 
 __all__ = ["Answer", "Market", "found_market", "recorder_of"]
-
-_KEPT_GRANTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,8 @@ class Market:
     def __init__(self, settings: Settings, *, clock: Clock = utc_now) -> None:
         self.settings, self.clock = settings, clock
         self.keyring = found_market(settings)
-        self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring))
+        self.rights, self.issued = Rights(), IssuedAnswers()
+        self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring), self.rights)
         self.files = SnapshotFiles(self.keyring)
         self.engine = ReleaseEngine(self.keyring, self.files)
         self.desk = Desk(settings, self.keyring, self.engine)
@@ -98,11 +106,11 @@ class Market:
         self.renderings = Renderings()
         self.jobs = Jobs(self.database, clock)
         self._drawing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._granted: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     async def close(self) -> None:
         """Finish writes and let everything go."""
         await self.jobs.close()
+        await self.rights.close()
         await self.cache.close()
         await self.limits.close()
         await asyncio.to_thread(self.database.close)
@@ -147,45 +155,32 @@ class Market:
 
         Raises:     NotEntitledError: the caller holds no order for this tier (whether it exists or not).
         """
-        await self._entitled(caller, chain, law)
+        product = await self.database.read(lambda connection: _entitled(connection, caller.id, chain, law))
         body = await self.cache.get(chain, law)
         if body is None:
-            body = await self._stored_body(caller, chain, law)
+            body = await self._stored_body(product, chain, law)
             await self.cache.put(chain, law, body)
         return Answer(body, etag_of(chain, law, body))
 
-    async def _entitled(self, caller: Caller, chain: str, law: str) -> str:
-        name = (caller.id, chain, law)
-        product = self._granted.get(name)
-        if product is not None:
-            return product
-        wanted = (
-            select(orders.c.product_id)
-            .join(entitlements, entitlements.c.order_id == orders.c.id)
-            .join(chains, chains.c.id == entitlements.c.chain_id)
-            .join(
-                planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law)
-            )
-            .where(
-                entitlements.c.account_id == caller.id,
-                entitlements.c.chain_id == chain,
-                entitlements.c.law == law,
-                orders.c.account_id == caller.id,
-                orders.c.law == law,
-                planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
-            )
-        )
-        product = await self.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
-        if product is None:
-            raise NotEntitledError("answer: expected an order of the caller's for this tier, got none")
-        self._granted[name] = product
-        while len(self._granted) > _KEPT_GRANTS:
-            self._granted.popitem(last=False)
-        return str(product)
+    async def rights_to(self, digest: str, chain: str, law: str) -> tuple[int, Caller]:
+        """Return who has the API key of this digest, and the epoch at which key and entitlement were read together.
 
-    async def _stored_body(self, caller: Caller, chain: str, law: str) -> bytes:
-        product = await self._entitled(caller, chain, law)
+        Raises:     UnauthorizedError, AccountSuspendedError, NotEntitledError: the right is gone.
+        """
+        asked = self.rights.clock()
 
+        def read(connection: Connection) -> tuple[int, Caller]:
+            caller = find_caller(connection, digest)
+            if caller is None:
+                raise UnauthorizedError("Authorization: expected a live API key, got another")
+            _entitled(connection, caller.id, chain, law)
+            return rights_epoch(connection), caller
+
+        epoch, caller = await self.database.read(read)
+        self.rights.confirm(epoch, asked)
+        return epoch, caller
+
+    async def _stored_body(self, product: str, chain: str, law: str) -> bytes:
         def read(connection: Connection) -> tuple[ChainState, Tier]:
             state, _ = chain_of_product(connection, self.settings, product)
             return state, state.tier(law)
@@ -195,3 +190,25 @@ class Market:
         assert tier.commitment is not None
         unsealed = self.engine.unseal(state, tier, tier.sealed, tier.commitment)
         return answer_document(state, tier, unsealed.answer)
+
+
+def _entitled(connection: Connection, account: str, chain: str, law: str) -> str:
+    """Return the product of the order that entitles an account to a tier's answer; raises NotEntitledError."""
+    wanted = (
+        select(orders.c.product_id)
+        .join(entitlements, entitlements.c.order_id == orders.c.id)
+        .join(chains, chains.c.id == entitlements.c.chain_id)
+        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law))
+        .where(
+            entitlements.c.account_id == account,
+            entitlements.c.chain_id == chain,
+            entitlements.c.law == law,
+            orders.c.account_id == account,
+            orders.c.law == law,
+            planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
+        )
+    )
+    product = connection.execute(wanted).scalar_one_or_none()
+    if product is None:
+        raise NotEntitledError("answer: expected an order of the caller's for this tier, got none")
+    return str(product)

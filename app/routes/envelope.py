@@ -3,11 +3,14 @@
 import re
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from litestar.status_codes import HTTP_200_OK
 from litestar.types import ASGIApp, Message, Receive, Send
 
+from app.cache.issued import Ready
 from app.routes.problems import TYPES
 from app.telemetry import Telemetry, request_id
 
@@ -21,8 +24,13 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"
 _UNROUTED = "TRACE"  # no route has it: the router answers 404 or 405 with what is allowed
 
 
-def envelope(inner: ASGIApp, telemetry: Telemetry) -> ASGIApp:
+Shortcut = Callable[[Any], tuple[Ready, int] | None]
+
+
+def envelope(inner: ASGIApp, telemetry: Telemetry, shortcut: Shortcut) -> ASGIApp:
     """Return `inner` in its envelope.
+
+    A GET is first given to `shortcut`; where that has a checked answer at hand, nothing else runs.
 
     A request id is taken over where it is well formed, else minted; it is returned, and in every log line. HEAD is GET
     without its body. OPTIONS is no method of any route. Encoded bodies and oversized heads are refused unread.
@@ -36,6 +44,7 @@ def envelope(inner: ASGIApp, telemetry: Telemetry) -> ASGIApp:
         identity, refused = _read_head(scope)
         token = request_id.set(identity)
         status, without_body = 500, method == "HEAD"
+        ready: Ready | None = None
         extra = [(b"x-request-id", identity.encode())]
 
         async def sending(message: Message) -> None:
@@ -56,12 +65,20 @@ def envelope(inner: ASGIApp, telemetry: Telemetry) -> ASGIApp:
                 return
             if without_body:
                 scope["method"] = "GET"
-            elif method == "OPTIONS":
+            found = shortcut(scope) if scope["method"] == "GET" else None
+            if found is not None:
+                ready, status = found
+                body = ready.body if status == HTTP_200_OK and not without_body else b""
+                headers = [*(ready.headers if status == HTTP_200_OK else ready.kept), *extra]
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                await send({"type": "http.response.body", "body": body, "more_body": False})
+                return
+            if method == "OPTIONS":
                 scope["method"] = _UNROUTED
             await inner(scope, receive, sending)
         finally:
             scope["method"] = method
-            user: Any = scope.get("user")
+            user: Any = scope.get("user") if ready is None else ready
             route = scope.get("path_template") or "unmatched"
             label = method if method in _METHODS else "other"
             seconds = time.perf_counter() - started

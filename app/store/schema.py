@@ -38,6 +38,7 @@ __all__ = [
     "products",
     "quotes",
     "redo_position",
+    "rights_epoch",
     "snapshots",
 ]
 
@@ -352,5 +353,14 @@ redo_position = Table(
     Column("ring", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="one_row"),
 )
+
+rights_epoch = Table(
+    "rights_epoch",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+"""How often a right was taken away; triggers raise it, so nobody can forget to."""
 
 Index("ix_orders_account_chain", orders.c.account_id, orders.c.chain_id)
