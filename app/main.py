@@ -107,7 +107,7 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        market = Market(settings, clock=clock)
+        market = Market(settings, clock=clock, on_query=telemetry.count_query)
         app.state.market, app.state.telemetry = market, telemetry
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency

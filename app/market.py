@@ -1,9 +1,11 @@
 """The market of one process: its parts, put together once, and the few acts that span several of them."""
 
 import asyncio
-from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection, Engine, select
 
@@ -33,12 +35,16 @@ from app.log.journal import current_head
 from app.log.witness import Witness
 from app.settings import Settings
 from app.store.database import Database, migrate, open_engine, write_once
+from app.store.exclusive import Turns
 from app.store.recording import Recorder
 from app.store.redo import RedoFile
 from app.store.rights import Rights, rights_epoch
 from app.store.schema import chains, entitlements, orders, planned_tiers
 
 __all__ = ["Answer", "Market", "found_market", "recorder_of"]
+
+
+_DRAWERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +98,15 @@ def _refuse_orphans(engine: Engine, settings: Settings) -> None:
 class Market:
     """What handlers hold: the store, the sales desk, the engine, the cache, the clock."""
 
-    def __init__(self, settings: Settings, *, clock: Clock = utc_now) -> None:
+    def __init__(
+        self, settings: Settings, *, clock: Clock = utc_now, on_query: Callable[[], None] = lambda: None
+    ) -> None:
         self.settings, self.clock = settings, clock
         self.keyring = found_market(settings)
         self.rights, self.issued = Rights(), IssuedAnswers()
-        self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring), self.rights)
+        engine = open_engine(settings.database_url)
+        self.database = Database(engine, recorder_of(settings, self.keyring), self.rights)
+        self.turns = Turns(engine)
         self.files = SnapshotFiles(self.keyring)
         self.engine = ReleaseEngine(self.keyring, self.files)
         self.desk = Desk(settings, self.keyring, self.engine)
@@ -105,11 +115,14 @@ class Market:
         self.limits = Admission(settings, self.keyring)
         self.renderings = Renderings()
         self.jobs = Jobs(self.database, clock)
-        self._drawing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._on_query = on_query
+        self._drawing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._drawers = ThreadPoolExecutor(_DRAWERS, thread_name_prefix="drawer")
 
     async def close(self) -> None:
         """Finish writes and let everything go."""
         await self.jobs.close()
+        await asyncio.to_thread(self._drawers.shutdown)
         await self.rights.close()
         await self.cache.close()
         await self.limits.close()
@@ -140,15 +153,23 @@ class Market:
         return placed, Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
 
     async def _draw_and_order(self, chain: ChainState, caller: Caller, quote: str, key: str) -> PlacedOrder:
-        async with self._drawing[chain.id]:
-            now, desk = self.clock(), self.desk
+        """Draw a chain and sell from it, one process at a time: who waited sells what another has drawn meanwhile."""
+        lock = self._drawing.setdefault(chain.id, asyncio.Lock())
+        async with lock:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._drawers, self._draw_in_turn, chain, caller, quote, key)
+
+    def _draw_in_turn(self, chain: ChainState, caller: Caller, quote: str, key: str) -> PlacedOrder:
+        now, desk, database = self.clock(), self.desk, self.database
+        with self.turns.held("draw", chain.id):
             try:
-                return await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
+                return database.submit(lambda connection: desk.order(connection, caller, quote, key, now)).result()
             except ChainUndrawnError:
-                computed = await asyncio.to_thread(self.engine.compute, chain)
-            return await self.database.write(
+                self._on_query()
+                computed = self.engine.compute(chain)
+            return database.submit(
                 lambda connection: desk.order(connection, caller, quote, key, now, computed)
-            )
+            ).result()
 
     async def answer(self, caller: Caller, chain: str, law: str) -> Answer:
         """Return an issued answer to somebody entitled to it: the entitlement is checked on every path, hits included.

@@ -74,6 +74,7 @@ class Telemetry:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._queries = Counter("tiermarket_queries", "Queries run on owners' data.", registry=self._registry)
         self._kept: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float, who: str | None) -> None:
@@ -90,6 +91,10 @@ class Telemetry:
             self._lines.append(self._encode(seen) + b"\n")
             if self._due is None:
                 self._due = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+
+    def count_query(self) -> None:
+        """Count a query that is about to run on an owner's data."""
+        self._queries.inc()
 
     def flush(self) -> None:
         """Write the access lines that wait."""
