@@ -17,6 +17,7 @@ _OVERHEAD = 1_000
 class Ready:
     """An answer as it is sent, and the rights that were checked for it: whose, and at which epoch."""
 
+    route: str
     epoch: int
     account: str
     pseudonym: str

@@ -80,27 +80,17 @@ async def answer_response(
     return 200, headers, body
 
 
-def issued(market: Market, scope: Any) -> tuple[Ready, int] | None:
+def issued(
+    market: Market, scope: Any, asked: tuple[bytes | None, bytes | None, bytes | None]
+) -> tuple[Ready, int] | None:
     """Return an answer that is at hand and the status it is sent with, once every check has passed.
 
     All that a request goes through on its way to `answer` holds here too: the key's digest, the entitlement (both read
     at the epoch of rights that stands now), the caller's limit, the format, If-None-Match. None sends it that way.
     """
-    path = scope["path"]
-    if not path.startswith(_ROOT):
-        return None
-    authorization = accept = none_match = None
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            if authorization is not None:
-                return None
-            authorization = value
-        elif name == b"accept":
-            accept = value if accept is None else accept + b"," + value
-        elif name == b"if-none-match":
-            none_match = value.decode("latin-1")
-    query = scope["query_string"]
-    if authorization is None or len(path) + len(query) + len(accept or b"") > _NAME_LIMIT:
+    path, query = scope["path"], scope["query_string"]
+    authorization, accept, none_match = asked
+    if not path.startswith(_ROOT) or not authorization or len(path) + len(query) + len(accept or b"") > _NAME_LIMIT:
         return None
     named = market.issued.name(authorization, path, query, accept)
     epoch = market.rights.standing(market.database.read)
@@ -110,7 +100,7 @@ def issued(market: Market, scope: Any) -> tuple[Ready, int] | None:
         return None
     if not market.limits.admits_read(ready.account):
         return None
-    if none_match is not None and matches(none_match, ready.etag):
+    if none_match is not None and matches(none_match.decode("latin-1"), ready.etag):
         return ready, HTTP_304_NOT_MODIFIED
     return ready, HTTP_200_OK
 
@@ -122,7 +112,9 @@ async def _keep(
     key = next(value for header, value in scope["headers"] if header == b"authorization").decode("latin-1")
     epoch, caller = await market.rights_to(market.keyring.key_digest(key.partition(" ")[2]), chain, law)
     kept, sent = (*headers[:_VALIDATORS], _NO_SNIFF), (*headers, _NO_SNIFF)
-    market.issued.keep(name, Ready(epoch, caller.id, caller.pseudonym, headers[0][1].decode(), kept, sent, body))
+    market.issued.keep(
+        name, Ready(ANSWER_PATH, epoch, caller.id, caller.pseudonym, headers[0][1].decode(), kept, sent, body)
+    )
 
 
 def matches(none_match: str, etag: str) -> bool:
