@@ -83,15 +83,14 @@ def _answers(stand: Stand, sold: dict[str, Any], *, quick: bool) -> list[Row]:
     """Ask the market and the floors in turn; the order is turned round every other time."""
     runs, seconds = (3, 0.5) if quick else (7, 2.0)
     servers = stand.servers
-    asked = {"market": (sold["path"], sold["headers"])} | {name: ("/bare", {}) for name in ("redis", "fixed", "asgi")}
-    rates: dict[str, list[float]] = {name: [] for name in asked}
-    costs: dict[str, list[float]] = {name: [] for name in asked}
+    paths = {"market": sold["path"], "redis": "/bare", "fixed": "/bare", "asgi": "/bare"}
+    rates: dict[str, list[float]] = {name: [] for name in paths}
+    costs: dict[str, list[float]] = {name: [] for name in paths}
     tails: list[tuple[float, float]] = []
     for run in range(-1, runs):
-        for name in asked if run % 2 else reversed(asked):
-            path, headers = asked[name]
+        for name in paths if run % 2 else reversed(paths):
             before = cpu_seconds(servers[name].pid)
-            met = load(servers[name].port, path, headers, connections=CONNECTIONS, seconds=seconds)
+            met = load(servers[name].port, paths[name], sold["headers"], connections=CONNECTIONS, seconds=seconds)
             spent = cpu_seconds(servers[name].pid) - before
             if run < 0:
                 continue  # warm

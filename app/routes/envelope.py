@@ -21,7 +21,7 @@ HEADERS_LIMIT = 16_384
 TARGET_LIMIT = 4_096
 _COUNT_LIMIT = 100
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{8,64}\Z")
-_PROCESS, _COUNT = secrets.token_hex(8), itertools.count()
+_PROCESS, _COUNT = secrets.token_hex(4), itertools.count()
 _METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
 _UNROUTED = "TRACE"  # no route has it: the router answers 404 or 405 with what is allowed
 
@@ -138,8 +138,8 @@ def _read_head(scope: Any) -> tuple[str, _Refusal | None, Asked]:
 
 
 def _mint() -> str:
-    """Return an id that no other request has: this process's own 64 random bits, and a count."""
-    return f"{_PROCESS}{next(_COUNT):x}"
+    """Return an id that no other request of these days has: this process's own 32 random bits, and a count."""
+    return f"{_PROCESS}{next(_COUNT) & 0xFFFFFFFF:08x}"
 
 
 async def _refuse(send: Send, status: int, kind: str, title: str, detail: str) -> None:
