@@ -36,6 +36,7 @@ from app.log.witness import Witness
 from app.settings import Settings
 from app.store.database import Database, migrate, open_engine, write_once
 from app.store.exclusive import Turns
+from app.store.outbox import Outbox
 from app.store.recording import Recorder
 from app.store.redo import RedoFile
 from app.store.rights import Rights, rights_epoch
@@ -84,7 +85,8 @@ def found_market(settings: Settings) -> Keyring:
 def recorder_of(settings: Settings, keyring: Keyring) -> Recorder:
     """Return what keeps the store in step with its redo file, and with Redis where there is one."""
     witness = Witness(settings.redis_url, keyring) if settings.redis_url else None
-    return Recorder(keyring, RedoFile(settings.redo), witness)
+    outbox = Outbox(settings.database_url) if settings.database_url.startswith("postgresql") else None
+    return Recorder(keyring, RedoFile(settings.redo), witness, outbox)
 
 
 def _refuse_orphans(engine: Engine, settings: Settings) -> None:

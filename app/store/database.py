@@ -220,7 +220,7 @@ class Database:
         try:
             if self.recorder is not None:
                 self.recorder.acknowledge(records[-1] if records else None)
-        except OSError:
+        except (OSError, SQLAlchemyError):
             failure = StoreUnavailableError("redo file: expected a durable record, got none")
         for item in batch:
             for outcome, done in item.told:

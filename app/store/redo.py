@@ -81,11 +81,11 @@ class RedoFile:
     """The file of one machine. All but `sync` and `records` are called with the writers' lock held."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._open()
 
     def _open(self) -> None:
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._read = 0
         self._ends = [_End(Mark(), None, None)]
 
@@ -144,7 +144,7 @@ class RedoFile:
     def records(self) -> Iterator[RedoRecord]:
         """Yield the records that stand, in order: a void one takes the one before it away."""
         pending: RedoRecord | None = None
-        with self._path.open("rb") as lines:
+        with self.path.open("rb") as lines:
             for line in lines:
                 record = _decode(line)
                 if pending is not None and not record.void:
@@ -170,7 +170,7 @@ class RedoFile:
     def _reopen_if_replaced(self) -> None:
         held = os.fstat(self._handle)
         try:
-            named = self._path.stat()
+            named = self.path.stat()
         except FileNotFoundError:
             named = None
         if named is None or (named.st_ino, named.st_dev) != (held.st_ino, held.st_dev) or held.st_size < self._read:

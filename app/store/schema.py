@@ -38,6 +38,7 @@ __all__ = [
     "products",
     "quotes",
     "redo_position",
+    "redo_records",
     "rights_epoch",
     "snapshots",
 ]
@@ -353,6 +354,15 @@ redo_position = Table(
     Column("ring", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="one_row"),
 )
+
+redo_records = Table(
+    "redo_records",
+    metadata,
+    Column("n", BigInteger, primary_key=True, autoincrement=False),
+    Column("digest", String(64), nullable=False),
+    Column("record", LargeBinary, nullable=False),
+)
+"""The newest records of a store that several machines write, on their way to each machine's redo file."""
 
 rights_epoch = Table(
     "rights_epoch",

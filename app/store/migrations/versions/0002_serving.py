@@ -1,9 +1,9 @@
-"""Rights that were taken away: one number that rises with each of them, whoever takes it and however."""
+"""One number that rises with each right that is taken away, whoever takes it; and records on their way to redo files."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002_rights"
+revision = "0002_serving"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
@@ -25,6 +25,13 @@ def upgrade() -> None:
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("id = 1", name=op.f("ck_rights_epoch_one_row")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_rights_epoch")),
+    )
+    op.create_table(
+        "redo_records",
+        sa.Column("n", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("record", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("n", name=op.f("pk_redo_records")),
     )
     postgres = op.get_bind().dialect.name == "postgresql"
     if postgres:
