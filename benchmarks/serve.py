@@ -14,12 +14,22 @@ import redis
 from benchmarks._bare import KEY
 from benchmarks._crowd import crowd
 from benchmarks._load import cpu_seconds, load, resident_bytes
-from benchmarks._stand import Stand, key_header, market
+from benchmarks._lomas import lomas_times, write_table
+from benchmarks._stand import Stand, key_header, market, product_body
 from benchmarks.row import Row, at_least, at_most, beside
 
 CONNECTIONS = 32
 SALES = 20
 BUYERS, PROCESSES = 64, 4
+TABLE = {
+    "name": "table",
+    "title": "The table that both count",
+    "file": "table.csv",
+    "columns": [{"name": "species", "type": "text"}, {"name": "mass", "type": "integer"}],
+    "max_rows_per_unit": 1,
+    "max_groups_per_unit": 1,
+    "budget": "5",
+}
 EXPECTED = (
     "GET of an issued answer against a bare Litestar endpoint with one Redis GET",
     "CPU of a GET of an issued answer against a fixed Litestar answer",
@@ -31,6 +41,8 @@ EXPECTED = (
     "resident memory after 100,000 requests against 10,000",
     "first sale of a product",
     "repeat sale of a product",
+    "first count of 100,000 rows against lomas-server 0.4.1",
+    "repeat of that count against lomas-server 0.4.1",
 )
 
 
@@ -47,6 +59,8 @@ def rows(*, quick: bool) -> list[Row]:
         commit = _durable_commit(folder, 20 if quick else 200)
         (folder / "four").mkdir()
         found += _crowd_rows(folder / "four")
+        (folder / "peer").mkdir()
+        found += _peer_rows(folder / "peer", 3 if quick else 15)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return [
@@ -140,6 +154,46 @@ def _crowd_rows(folder: Path) -> list[Row]:
     return [
         at_most(name, value, bar, "", how) for name, value, bar in zip(EXPECTED[3:7], values, (1, 4, 1, 1), strict=True)
     ]
+
+
+def _peer_rows(folder: Path, repeats: int) -> list[Row]:
+    """Count one table here and there: the first answer by an order, a repeat by a GET, each on its own connection."""
+    (folder / "market").mkdir()
+    (folder / "lomas").mkdir()
+    with market(folder / "market") as stand:
+        write_table(stand.settings.data / "table.csv")
+        fair = stand.fair
+        dataset = fair.post("/v1/datasets", TABLE, fair.owner)["dataset"]
+        buyer, times, kept = fair.person("buyer"), [], []
+        for number in range(3):
+            product = fair.post("/v1/products", _count_of(dataset, number), fair.owner)["product"]
+            quote = fair.quote(buyer, product, "0.1")
+            started = time.perf_counter()
+            answer = fair.order(buyer, quote, f"k{number}")["answer"]
+            times.append((time.perf_counter() - started) * 1000)
+        path = f"/v1/answers/{answer['chain']}/{answer['law']}"
+        for _ in range(50):
+            started = time.perf_counter()
+            fair.client.get(path, headers=key_header(buyer)).raise_for_status()
+            kept.append((time.perf_counter() - started) * 1000)
+        first, repeat = statistics.median(times), statistics.median(kept)
+        table = stand.settings.data / "table.csv"
+        there, again, different = lomas_times(folder / "lomas", table, repeats)
+    how = f"{first:.0f} ms here, {there:.0f} ms there (SQL count by HTTP)"
+    said = f"{repeat:.2f} ms here, {again:.0f} ms there; one answer here, {different} of {repeats + 1} different there"
+    return [
+        at_least(EXPECTED[10], there / first, 3, "ratio", how),
+        at_least(EXPECTED[11], again / repeat, 100, "ratio", said),
+    ]
+
+
+def _count_of(dataset: str, number: int) -> dict[str, Any]:
+    """A count of rows, of those above a bound beyond the first time, so that each is a first answer."""
+    query: dict[str, Any] = {"measure": {"type": "count", "of": "rows"}}
+    if number:
+        query["where"] = {"type": "comparison", "column": "mass", "operator": ">", "value": 2700 + number}
+    ladder = [{"epsilon": "0.1", "price_minor": 100}]
+    return product_body(dataset, 0) | {"title": "Rows", "query": query, "tiers": ladder}
 
 
 def _durable_commit(folder: Path, count: int) -> float:
