@@ -113,6 +113,7 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         nonlocal opened
         opened = market = Market(settings, clock=clock, on_query=telemetry.count_query)
         app.state.market, app.state.telemetry = market, telemetry
+        market.jobs.watch()
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
         try:

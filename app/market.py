@@ -28,6 +28,7 @@ from app.errors import (
     UnauthorizedError,
 )
 from app.formats.kept import Renderings
+from app.jobs.price_audit import price_audit
 from app.jobs.runner import Jobs
 from app.keyring import Keyring
 from app.log.epochs import log_keys
@@ -116,7 +117,7 @@ class Market:
         self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
         self.limits = Admission(settings, self.keyring)
         self.renderings = Renderings()
-        self.jobs = Jobs(self.database, clock)
+        self.jobs = Jobs(self.database, clock, self.turns, {"price-audit": price_audit})
         self._on_query = on_query
         self._drawing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._drawers = ThreadPoolExecutor(_DRAWERS, thread_name_prefix="drawer")

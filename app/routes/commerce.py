@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,13 +12,11 @@ from sqlalchemy import Connection
 
 from app.asks import EarningsQuery
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import check_catalogue, live_offers
 from app.catalog.products import book_of_chain
 from app.catalog.simulation import Demand, simulate
 from app.catalog.views import product_view
 from app.clock import time_text
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
-from app.jobs.runner import Progress
 from app.ledger.earnings import contract_of, earnings_of, pay_out, sign_contract
 from app.ledger.refunds import credit_order, invoice_of
 from app.market import Market
@@ -43,7 +40,6 @@ __all__ = [
 ]
 
 _SIMULATION_SECONDS = 5.0
-_AUDIT_SECONDS = 600.0
 _BUYERS_LIMIT = 100_000
 
 
@@ -135,18 +131,7 @@ async def simulate_prices(
 @post("/v1/price-audits", opt={"roles": (Role.OWNER, Role.OPERATOR)}, status_code=202)
 async def audit_prices(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> dict[str, str]:
     """Start the full arbitrage check of the live catalogue (three stages) as a job."""
-    offers = await market.database.read(live_offers)
-
-    def work(progress: Progress) -> Mapping[str, Any]:
-        limit = limit_of(
-            _AUDIT_SECONDS, time.monotonic, lambda stage, done, of: progress(f"{stage}: {done} of {of} goods")
-        )
-        findings, _ = check_catalogue(offers, level=3, limit=limit)
-        worst = {finding.verdict.value for finding in findings}
-        verdict = next((name for name in ("arbitrage", "uncertified") if name in worst), "safe")
-        return {"verdict": verdict, "findings": [_finding(finding) for finding in findings]}
-
-    return {"job": await market.jobs.start(request.user.id, "price-audit", work)}
+    return {"job": await market.jobs.start(request.user.id, "price-audit")}
 
 
 @get("/v1/jobs/{job:str}", opt={"roles": tuple(Role)})
@@ -155,14 +140,3 @@ async def job(
 ) -> dict[str, Any]:
     """Return a job of the caller's: its state, its progress and, once it is done, its result."""
     return await market.jobs.view(request.user.id, job)
-
-
-def _finding(finding: Any) -> dict[str, Any]:
-    return {
-        "good": finding.name,
-        "verdict": finding.verdict.value,
-        "price_minor": finding.price,
-        "stage": finding.stage,
-        "bundle": list(finding.bundle),
-        "cost_minor": finding.cost,
-    }

@@ -10,6 +10,7 @@ import structlog
 from sqlalchemy import Connection, create_engine, delete, insert, select
 
 from app.errors import ForkedLogError, StoreBehindError
+from app.log.heads import TreeHead
 from app.log.journal import current_head
 from app.store.redo import ORIGIN, Mark, RedoFile, RedoRecord
 from app.store.schema import redo_records
@@ -80,6 +81,12 @@ class Outbox:
                     )
                 file.append(record)
             file.sync()
+
+    def compact(self, file: RedoFile, n: int, head: TreeHead | None) -> int:
+        """Leave out of the file what a backup holds (see `RedoFile.compact`)."""
+        with self._held(file):
+            file.refresh()
+            return file.compact(n, head)
 
     def close(self) -> None:
         """Let go of connections."""

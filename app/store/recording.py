@@ -162,6 +162,12 @@ class Recorder:
         self._ask_witness(connection)
         return done
 
+    def compact(self, n: int, head: TreeHead | None) -> int:
+        """Leave out of the file what a backup holds, in a transaction of the caller's: writers' lock held."""
+        if self._outbox is not None:
+            return self._outbox.compact(self.file, n, head)
+        return self.file.compact(n, head)
+
     def close(self) -> None:
         """Close the file and the witness."""
         self.file.close()

@@ -322,6 +322,7 @@ jobs = Table(
     Column("result_json", Text),
     Column("created_at", String(32), nullable=False),
     Column("ended_at", String(32)),
+    Column("attempts", Integer, nullable=False, server_default="0"),
 )
 
 leaves = Table(

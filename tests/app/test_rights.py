@@ -270,6 +270,7 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
         assert len(names) == 6
         for name in names:
             connection.execute(text(f"DROP TRIGGER {name}"))
+        connection.execute(text("ALTER TABLE jobs DROP COLUMN attempts"))
         connection.execute(text("DROP TABLE rights_epoch"))
         connection.execute(text("DROP TABLE redo_records"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))

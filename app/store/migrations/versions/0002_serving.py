@@ -33,6 +33,7 @@ def upgrade() -> None:
         sa.Column("record", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("n", name=op.f("pk_redo_records")),
     )
+    op.add_column("jobs", sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"))
     postgres = op.get_bind().dialect.name == "postgresql"
     if postgres:
         op.execute(
