@@ -100,7 +100,7 @@ def _answers(stand: Stand, sold: dict[str, Any], *, quick: bool) -> list[Row]:
     paths = {"market": sold["path"], "redis": "/bare", "fixed": "/bare", "asgi": "/bare"}
     rates: dict[str, list[float]] = {name: [] for name in paths}
     costs: dict[str, list[float]] = {name: [] for name in paths}
-    tails: list[tuple[float, float]] = []
+    tails: dict[str, list[tuple[float, float]]] = {name: [] for name in paths}
     for run in range(-1, runs):
         for name in paths if run % 2 else reversed(paths):
             before = cpu_seconds(servers[name].pid)
@@ -110,11 +110,10 @@ def _answers(stand: Stand, sold: dict[str, Any], *, quick: bool) -> list[Row]:
                 continue  # warm
             rates[name].append(met.rate)
             costs[name].append(spent / met.answers * 1e6)
-            if name == "market":
-                tails.append((met.quantile(0.99), met.quantile(0.5)))
+            tails[name].append((met.quantile(0.99), met.quantile(0.5)))
     ratio = statistics.median(a / b for a, b in zip(rates["market"], rates["redis"], strict=True))
     cost = statistics.median(a / b for a, b in zip(costs["market"], costs["fixed"], strict=True))
-    tail = min(tails[:5], key=lambda pair: pair[0] / pair[1])
+    tail, _bare = (min(tails[name][:5], key=lambda pair: pair[0] / pair[1]) for name in ("market", "asgi"))
     how = f"median of {runs} interleaved runs, {CONNECTIONS} connections, 1 worker each"
     middle: Callable[[list[float]], float] = statistics.median
     return [
