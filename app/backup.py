@@ -21,13 +21,14 @@ from app.errors import ConflictError, IntegrityError, InvalidRequestError, Store
 from app.keyring import Keyring
 from app.log.heads import TreeHead
 from app.log.journal import current_head
+from app.market import recorder_of
 from app.rollback import Replayed, replay
 from app.settings import Settings
 from app.store.copying import dump_rows, head_of_rows, load_rows
-from app.store.database import open_engine
+from app.store.database import open_engine, write_once
 from app.store.recording import read_position
 
-__all__ = ["Manifest", "back_up", "restore"]
+__all__ = ["Manifest", "back_up", "compact_redo", "restore"]
 
 FORMAT = "tiermarket-backup/1"
 _MANIFEST, _SQLITE, _ROWS = "manifest.json", "store/market.db", "store/rows.msgpack"
@@ -107,6 +108,22 @@ def restore(
                     path.replace(place / path.name)
         _place_store(settings, manifest, Path(folder) / "store")
     return manifest, replay(settings)
+
+
+def compact_redo(settings: Settings, source: Path) -> int:
+    """Leave out of the redo file what a backup holds, once the backup is read and whole; return how many records.
+
+    Raises:     IntegrityError: the backup is not what was written. ForkedLogError: it is not of this market's history.
+    """
+    keyring = Keyring.load(settings.keys)
+    with tempfile.TemporaryDirectory(dir=settings.state, prefix=".compact-") as folder:
+        manifest = _unpack(source, Path(folder))
+    engine, recorder = open_engine(settings.database_url), recorder_of(settings, keyring)
+    try:
+        return write_once(engine, recorder, lambda _: recorder.compact(manifest.written, manifest.head))
+    finally:
+        recorder.close()
+        engine.dispose()
 
 
 def _copy_store(settings: Settings, target: Path) -> str:

@@ -5,6 +5,7 @@ import gc
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from litestar import Litestar
 from litestar.datastructures import State
@@ -14,6 +15,7 @@ from litestar.router import Router
 
 from app import __version__
 from app.auth.guard import authorise
+from app.cache.issued import Ready
 from app.catalog.auditing import nightly
 from app.clock import Clock, utc_now
 from app.embedded import die_with_parent
@@ -35,7 +37,7 @@ from app.routes import (
     trade,
 )
 from app.routes.document import DocumentPlugin
-from app.routes.envelope import envelope
+from app.routes.envelope import Asked, envelope
 from app.routes.problems import BODY_LIMIT, check_body, problems_plugin
 from app.settings import Settings
 from app.telemetry import Sink, Telemetry, access_sink, configure_logging
@@ -116,14 +118,17 @@ def create_app() -> Litestar:
 def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None = None) -> Litestar:
     """Return the application over a market with these settings; access lines go to `access`."""
     telemetry = Telemetry(access)
+    opened: Market | None = None
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        market = Market(settings, clock=clock)
+        nonlocal opened
+        opened = market = Market(settings, clock=clock, on_query=telemetry.count_query)
         app.state.market, app.state.telemetry = market, telemetry
+        market.jobs.watch()
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
-        audits = asyncio.create_task(nightly(market.database, market.jobs, clock))
+        audits = asyncio.create_task(nightly(market.jobs, clock))
         try:
             yield
         finally:
@@ -148,7 +153,11 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         ),
         logging_config=None,
     )
-    app.asgi_handler = envelope(app.asgi_handler, telemetry)
+
+    def shortcut(scope: Any, asked: Asked) -> tuple[Ready, int] | None:
+        return None if opened is None else answers.issued(opened, scope, asked)
+
+    app.asgi_handler = envelope(app.asgi_handler, telemetry, shortcut)
     return app
 
 

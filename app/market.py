@@ -1,19 +1,23 @@
 """The market of one process: its parts, put together once, and the few acts that span several of them."""
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 from sqlalchemy import Connection, Engine, select
 
-from app.auth.accounts import Caller
+from app.auth.accounts import Caller, find_caller
 from app.auth.guard import Authenticator
 from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
+from app.cache.issued import IssuedAnswers
+from app.catalog.auditing import AUDIT, price_audit
 from app.catalog.readings import reading_of, shown
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ComputedDraw, ReleaseEngine, Unsealed
@@ -27,23 +31,27 @@ from app.errors import (
     NotEntitledError,
     StoreBehindError,
     StoreUnavailableError,
+    UnauthorizedError,
 )
 from app.formats.kept import Renderings
-from app.jobs.runner import Jobs
+from app.jobs.runner import Jobs, Kinds
 from app.keyring import Keyring
 from app.log.epochs import log_keys
 from app.log.journal import current_head
 from app.log.witness import Witness
 from app.settings import Settings
 from app.store.database import Database, migrate, open_engine, write_once
+from app.store.exclusive import Turns
+from app.store.outbox import Outbox
 from app.store.recording import Recorder
 from app.store.redo import RedoFile
+from app.store.rights import Rights, rights_epoch
 from app.store.schema import chains, entitlements, orders, planned_tiers
 
 __all__ = ["Answer", "Market", "found_market", "recorder_of"]
 
-_KEPT_GRANTS = 100_000
 _ATTEMPTS = 8
+_DRAWERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,8 @@ def found_market(settings: Settings) -> Keyring:
 def recorder_of(settings: Settings, keyring: Keyring) -> Recorder:
     """Return what keeps the store in step with its redo file, and with Redis where there is one."""
     witness = Witness(settings.redis_url, keyring) if settings.redis_url else None
-    return Recorder(keyring, RedoFile(settings.redo), witness)
+    outbox = Outbox(settings.database_url) if settings.database_url.startswith("postgresql") else None
+    return Recorder(keyring, RedoFile(settings.redo), witness, outbox)
 
 
 def _refuse_orphans(engine: Engine, settings: Settings) -> None:
@@ -97,10 +106,15 @@ def _refuse_orphans(engine: Engine, settings: Settings) -> None:
 class Market:
     """What handlers hold: the store, the sales desk, the engine, the cache, the clock."""
 
-    def __init__(self, settings: Settings, *, clock: Clock = utc_now) -> None:
+    def __init__(
+        self, settings: Settings, *, clock: Clock = utc_now, on_query: Callable[[], None] = lambda: None
+    ) -> None:
         self.settings, self.clock = settings, clock
         self.keyring = found_market(settings)
-        self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring))
+        self.rights, self.issued = Rights(), IssuedAnswers()
+        engine = open_engine(settings.database_url)
+        self.database = Database(engine, recorder_of(settings, self.keyring), self.rights)
+        self.turns = Turns(engine)
         self.files = SnapshotFiles(self.keyring, settings.sources)
         self.engine = ReleaseEngine(self.keyring, self.files)
         self.desk = Desk(settings, self.keyring, self.engine)
@@ -108,13 +122,20 @@ class Market:
         self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
         self.limits = Admission(settings, self.keyring)
         self.renderings = Renderings()
-        self.jobs = Jobs(self.database, clock)
-        self._drawing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._granted: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        self.jobs = Jobs(self.database, clock, self.turns, self._kinds())
+        self._on_query = on_query
+        self._drawing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._drawers = ThreadPoolExecutor(_DRAWERS, thread_name_prefix="drawer")
+
+    def _kinds(self) -> Kinds:
+        """The work of each kind of job, whoever does it."""
+        return {AUDIT: lambda database, progress: price_audit(database, time_text(self.clock()), progress)}
 
     async def close(self) -> None:
         """Finish writes and let everything go."""
         await self.jobs.close()
+        await asyncio.to_thread(self._drawers.shutdown)
+        await self.rights.close()
         await self.cache.close()
         await self.limits.close()
         await asyncio.to_thread(self.database.close)
@@ -166,19 +187,31 @@ class Market:
     async def _draw_and_order(
         self, chain: str, caller: Caller, quote: str, key: str, licence: str | None
     ) -> PlacedOrder:
-        """Draw what is due and sell it; where others drew in between, so that something else is due, draw again."""
+        """Draw what is due and sell it, one process at a time: who waited sells what another has drawn meanwhile."""
+        lock = self._drawing.setdefault(chain, asyncio.Lock())
+        async with lock:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._drawers, self._draw_in_turn, chain, caller, quote, key, licence)
+
+    def _draw_in_turn(self, chain: str, caller: Caller, quote: str, key: str, licence: str | None) -> PlacedOrder:
+        """Where others drew in between, so that something else is due, draw again."""
         computed: dict[str, tuple[ComputedDraw, ...]] = {}
-        async with self._drawing[chain]:
+        with self.turns.held("draw", chain):
             for _ in range(_ATTEMPTS):
-                now = self.clock()
                 work = partial(
-                    self.desk.order, caller=caller, quote_id=quote, key=key, now=now, computed=computed, licence=licence
+                    self.desk.order,
+                    caller=caller,
+                    quote_id=quote,
+                    key=key,
+                    now=self.clock(),
+                    computed=computed,
+                    licence=licence,
                 )
                 try:
-                    return await self.database.write(work)
+                    return self.database.submit(work).result()
                 except ChainUndrawnError as undrawn:
-                    made = await asyncio.to_thread(self.engine.compute, undrawn.chain, undrawn.tier)
-                    computed[undrawn.chain.id] = made
+                    self._on_query()
+                    computed[undrawn.chain.id] = self.engine.compute(undrawn.chain, undrawn.tier)
         raise ConflictError("tier: expected a chain that others leave alone for a moment, got one that keeps changing")
 
     async def answer(self, caller: Caller, chain: str, law: str) -> Answer:
@@ -186,45 +219,32 @@ class Market:
 
         Raises:     NotEntitledError: the caller holds no order for this tier (whether it exists or not).
         """
-        await self._entitled(caller, chain, law)
+        product = await self.database.read(lambda connection: _entitled(connection, caller.id, chain, law))
         body = await self.cache.get(chain, law)
         if body is None:
-            body = await self._stored_body(caller, chain, law)
+            body = await self._stored_body(product, chain, law)
             await self.cache.put(chain, law, body)
         return Answer(body, etag_of(chain, law, body))
 
-    async def _entitled(self, caller: Caller, chain: str, law: str) -> str:
-        name = (caller.id, chain, law)
-        product = self._granted.get(name)
-        if product is not None:
-            return product
-        wanted = (
-            select(orders.c.product_id)
-            .join(entitlements, entitlements.c.order_id == orders.c.id)
-            .join(chains, chains.c.id == entitlements.c.chain_id)
-            .join(
-                planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law)
-            )
-            .where(
-                entitlements.c.account_id == caller.id,
-                entitlements.c.chain_id == chain,
-                entitlements.c.law == law,
-                orders.c.account_id == caller.id,
-                orders.c.law == law,
-                planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
-            )
-        )
-        product = await self.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
-        if product is None:
-            raise NotEntitledError("answer: expected an order of the caller's for this tier, got none")
-        self._granted[name] = product
-        while len(self._granted) > _KEPT_GRANTS:
-            self._granted.popitem(last=False)
-        return str(product)
+    async def rights_to(self, digest: str, chain: str, law: str) -> tuple[int, Caller]:
+        """Return who has the API key of this digest, and the epoch at which key and entitlement were read together.
 
-    async def _stored_body(self, caller: Caller, chain: str, law: str) -> bytes:
-        product = await self._entitled(caller, chain, law)
+        Raises:     UnauthorizedError, AccountSuspendedError, NotEntitledError: the right is gone.
+        """
+        asked = self.rights.clock()
 
+        def read(connection: Connection) -> tuple[int, Caller]:
+            caller = find_caller(connection, digest)
+            if caller is None:
+                raise UnauthorizedError("Authorization: expected a live API key, got another")
+            _entitled(connection, caller.id, chain, law)
+            return rights_epoch(connection), caller
+
+        epoch, caller = await self.database.read(read)
+        self.rights.confirm(epoch, asked)
+        return epoch, caller
+
+    async def _stored_body(self, product: str, chain: str, law: str) -> bytes:
         def read(connection: Connection) -> tuple[ChainState, Tier]:
             state, _ = chain_of_product(connection, self.settings, product)
             return state, state.tier(law)
@@ -234,3 +254,25 @@ class Market:
         assert tier.commitment is not None
         unsealed = self.engine.unseal(state, tier, tier.sealed, tier.commitment)
         return answer_document(state, tier, unsealed.answer)
+
+
+def _entitled(connection: Connection, account: str, chain: str, law: str) -> str:
+    """Return the product of the order that entitles an account to a tier's answer; raises NotEntitledError."""
+    wanted = (
+        select(orders.c.product_id)
+        .join(entitlements, entitlements.c.order_id == orders.c.id)
+        .join(chains, chains.c.id == entitlements.c.chain_id)
+        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law))
+        .where(
+            entitlements.c.account_id == account,
+            entitlements.c.chain_id == chain,
+            entitlements.c.law == law,
+            orders.c.account_id == account,
+            orders.c.law == law,
+            planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
+        )
+    )
+    product = connection.execute(wanted).scalar_one_or_none()
+    if product is None:
+        raise NotEntitledError("answer: expected an order of the caller's for this tier, got none")
+    return str(product)

@@ -10,7 +10,7 @@ import rich_click as click
 from app.errors import AppError
 from app.settings import Settings
 
-__all__ = ["OPERATORS", "backup_command", "restore_command", "rotate_key", "settings_at", "spoken"]
+__all__ = ["OPERATORS", "backup_command", "compact_command", "restore_command", "rotate_key", "settings_at", "spoken"]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
 _NEW = click.Path(dir_okay=False, path_type=Path)
@@ -78,6 +78,18 @@ def restore_command(state: Path, source: Path | None, keys: Path | None, redo: P
         click.echo(f"not drawn again (its secret or snapshot is lost; what was sold of it is not): {chain[:12]}")
 
 
+@click.command("compact-redo")
+@click.option("--state", type=_STATE, required=True, help="Folder of the market, which may be serving.")
+@click.option("--backup", "source", type=_FILE, required=True, help="The oldest backup that you will ever restore.")
+def compact_command(state: Path, source: Path) -> None:
+    """Leave out of the redo file what a backup holds; the backup is read and checked first."""
+    from app.backup import compact_redo
+
+    with spoken():
+        count = compact_redo(settings_at(state), source)
+    click.echo(f"left out: {count} transactions; older backups can no longer be brought up to date")
+
+
 @click.command("rotate-key")
 @click.argument("purpose")
 @click.option("--state", type=_STATE, required=True, help="Folder of the market; restart its workers afterwards.")
@@ -94,4 +106,4 @@ def rotate_key(purpose: str, state: Path, again: bool) -> None:
             click.echo(f"sealed anew: {reseal(settings)} answers")
 
 
-OPERATORS = (backup_command, restore_command, rotate_key)
+OPERATORS = (backup_command, restore_command, compact_command, rotate_key)

@@ -51,4 +51,5 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, embed: bool
             loop=Loops.uvloop,
             log_level=LogLevels.warning,
             websockets=False,
+            respawn_failed_workers=True,
         ).serve()

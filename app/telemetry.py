@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import sys
+import time
+from bisect import bisect_left
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ __all__ = ["METRICS_TYPE", "Seen", "Sink", "Telemetry", "access_sink", "configur
 METRICS_TYPE = CONTENT_TYPE_LATEST
 _SHARED = "PROMETHEUS_MULTIPROC_DIR"
 _FLUSH_SECONDS = 0.25
+_LINES_TOGETHER = 200
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
@@ -49,10 +52,19 @@ class Seen(msgspec.Struct, frozen=True):
     event: str = "request"
 
 
+class _Counted:
+    """Requests of one method, route and status since the last flush: their seconds, and how many in each bucket."""
+
+    __slots__ = ("buckets", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds, self.buckets = 0.0, [0] * (len(_BUCKETS) + 1)
+
+
 class Telemetry:
     """One worker's counters, and its access log where it has one; workers that share a folder add up.
 
-    Access lines wait a quarter of a second for company: one write for many. `flush` writes what waits.
+    Counts and access lines wait a quarter of a second for company: one write for many. `flush` writes what waits.
     """
 
     def __init__(self, sink: Sink | None = None) -> None:
@@ -74,36 +86,77 @@ class Telemetry:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._queries = Counter("tiermarket_queries", "Queries run on owners' data.", registry=self._registry)
+        self._counted: dict[tuple[str, str, int], _Counted] = {}
         self._kept: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float, who: str | None) -> None:
         """Count a request and log it. `method` and `route` come from closed sets: they are labels."""
         name = (method, route, status)
-        kept = self._kept.get(name)
-        if kept is None:
-            kept = self._kept[name] = (self._requests.labels(method, route, str(status)), self._seconds.labels(route))
-        kept[0].inc()
-        kept[1].observe(seconds)
+        counted = self._counted.get(name)
+        if counted is None:
+            counted = self._counted[name] = _Counted()
+        counted.seconds += seconds
+        counted.buckets[bisect_left(_BUCKETS, seconds)] += 1
         if self._sink is not None:
-            at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            seen = Seen(method, route, status, round(seconds * 1000, 3), request_id.get(), who, at)
+            seen = Seen(method, route, status, round(seconds * 1000, 3), request_id.get(), who, _now())
             self._lines.append(self._encode(seen) + b"\n")
-            if self._due is None:
-                self._due = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+        elif len(self._lines) >= _LINES_TOGETHER:
+            self._write()
+
+    def count_query(self) -> None:
+        """Count a query that is about to run on an owner's data."""
+        self._queries.inc()
 
     def flush(self) -> None:
-        """Write the access lines that wait."""
-        lines, self._lines, self._due = self._lines, [], None
+        """Write the access lines that wait, and add up what was counted."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        self._write()
+        counted, self._counted = self._counted, {}
+        for (method, route, status), found in counted.items():
+            requests, times = self._labelled(method, route, status)
+            requests.inc(sum(found.buckets))
+            times._sum.inc(found.seconds)  # many observations in one step, which the library has no call for
+            for bucket, count in zip(times._buckets, found.buckets, strict=True):
+                if count:
+                    bucket.inc(count)
+
+    def _labelled(self, method: str, route: str, status: int) -> tuple[Any, Any]:
+        name = (method, route, status)
+        if name not in self._kept:
+            self._kept[name] = (self._requests.labels(method, route, str(status)), self._seconds.labels(route))
+        return self._kept[name]
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
         if lines and self._sink is not None:
             self._sink(b"".join(lines))
 
     def metrics(self) -> bytes:
-        """Return the metrics of all workers, in Prometheus' text form."""
+        """Return the metrics of all workers, in Prometheus' text form; other workers' are a quarter of a second old."""
+        self.flush()
         if not os.environ.get(_SHARED):
             return generate_latest(self._registry)
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         return generate_latest(together)
+
+
+_second: tuple[int, str] = (-1, "")
+
+
+def _now() -> str:
+    """Return the time as ISO 8601 text in UTC, to the millisecond; the seconds are written once each."""
+    global _second  # noqa: PLW0603 - a memo of one value
+    now = time.time_ns() // 1_000_000
+    second = now // 1000
+    if second != _second[0]:
+        _second = (second, datetime.fromtimestamp(second, UTC).isoformat()[:19])
+    return f"{_second[1]}.{now % 1000:03d}+00:00"
 
 
 def access_sink(name: str) -> Sink | None:

@@ -12,6 +12,7 @@ from litestar.testing import TestClient
 from sqlalchemy import func, select
 
 from app.auth.accounts import Role, create_account
+from app.cache.issued import IssuedAnswers
 from app.embedded import EmbeddedRedis, embedded_redis
 from app.main import build_app
 from app.market import Market
@@ -140,6 +141,10 @@ class Fair:
     def answer(self, who: Person, sold: dict[str, Any]) -> Any:
         answer = sold["answer"]
         return self.client.get(f"/v1/answers/{answer['chain']}/{answer['law']}", headers=who.headers)
+
+    def forget(self) -> None:
+        """Drop this process's own copies of answers: the next read goes to Redis, or to the store."""
+        self.market.issued = IssuedAnswers()
 
     def ledger(self, dataset: str) -> dict[str, Any]:
         return dict(self.client.get(f"/v1/datasets/{dataset}", headers=self.owner().headers).json())

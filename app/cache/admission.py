@@ -16,11 +16,14 @@ class Admission:
         self._limiter = Limiter(self._shared or local)
         self._limits, self._keyring = settings.limits, keyring
 
+    def admits_read(self, account: str) -> bool:
+        """Spend a token for a caller's GET if this process holds one: without it, `read` must be asked."""
+        return self._limiter.spend(f"read:{account}", self._limits.reads)
+
     async def read(self, account: str) -> None:
         """Admit a caller's GET."""
-        name = f"read:{account}"
-        if not self._limiter.spend(name, self._limits.reads):
-            await self._limiter.admit(name, self._limits.reads, "reads")
+        if not self.admits_read(account):
+            await self._limiter.admit(f"read:{account}", self._limits.reads, "reads")
 
     async def act(self, account: str) -> None:
         """Admit a caller's POST or DELETE."""

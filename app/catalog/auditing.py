@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -11,6 +13,7 @@ from sqlalchemy import Connection, select
 from app.catalog.arbitrage import live_offers, rivals_version, store_ruling
 from app.catalog.verdicts import Judged, Offer, check_catalogue, rulings_of
 from app.clock import Clock, later, time_text
+from app.errors import AppError
 from app.jobs.runner import Jobs, Progress
 from app.ledger.money import market_account
 from app.store.database import Database
@@ -26,8 +29,8 @@ _LOOK_SECONDS = 600.0
 _RECENT_SECONDS = 20 * 3600
 
 
-def price_audit(database: Database, at: str) -> Callable[[Progress], Mapping[str, Any]]:
-    """Return the work of one audit: check all that is on sale, and keep every verdict that is still about it.
+def price_audit(database: Database, at: str, progress: Progress) -> Mapping[str, Any]:
+    """Check all that is on sale, and keep every verdict that is still about it.
 
     A chain whose price, or whose rivals, changed while the audit ran keeps the verdict that the change itself brought,
     and is named in `changed_meanwhile`. What time did not suffice for is uncertified and says so.
@@ -37,45 +40,44 @@ def price_audit(database: Database, at: str) -> Callable[[Progress], Mapping[str
         offers = live_offers(connection)
         return offers, {offer.chain: rivals_version(connection, offer) for offer in offers}
 
-    def work(progress: Progress) -> Mapping[str, Any]:
-        offers, versions = database.read_now(read)
-        limit = limit_of(
-            AUDIT_SECONDS, time.monotonic, lambda stage, done, of: progress(f"{stage}: {done} of {of} goods")
-        )
-        judged = check_catalogue(offers, level=3, limit=limit)
-        rulings = rulings_of(offers, judged)
+    offers, versions = database.read_now(read)
+    limit = limit_of(AUDIT_SECONDS, time.monotonic, lambda stage, done, of: progress(f"{stage}: {done} of {of} goods"))
+    judged = check_catalogue(offers, level=3, limit=limit)
+    rulings = rulings_of(offers, judged)
 
-        def keep(connection: Connection) -> list[str]:
-            now = {offer.chain: offer for offer in live_offers(connection)}
-            changed = []
-            for offer in offers:
-                same = now.get(offer.chain) == offer and rivals_version(connection, offer) == versions[offer.chain]
-                if same:
-                    store_ruling(connection, offer.chain, rulings[offer.chain], at)
-                else:
-                    changed.append(offer.title)
-            return changed
+    def keep(connection: Connection) -> list[str]:
+        now = {offer.chain: offer for offer in live_offers(connection)}
+        changed = []
+        for offer in offers:
+            same = now.get(offer.chain) == offer and rivals_version(connection, offer) == versions[offer.chain]
+            if same:
+                store_ruling(connection, offer.chain, rulings[offer.chain], at)
+            else:
+                changed.append(offer.title)
+        return changed
 
-        changed = database.submit(keep).result()
-        worst = {ruling.verdict for ruling in rulings.values()}
-        verdict = next((name for name in ("arbitrage", "uncertified") if name in worst), "safe")
-        return {
-            "verdict": verdict,
-            "findings": [_finding(each) for each in judged],
-            "changed_meanwhile": sorted(changed),
-        }
-
-    return work
+    changed = database.submit(keep).result()
+    worst = {ruling.verdict for ruling in rulings.values()}
+    verdict = next((name for name in ("arbitrage", "uncertified") if name in worst), "safe")
+    return {
+        "verdict": verdict,
+        "findings": [_finding(each) for each in judged],
+        "changed_meanwhile": sorted(changed),
+    }
 
 
-async def nightly(database: Database, jobs: Jobs, clock: Clock) -> None:
+async def nightly(jobs: Jobs, clock: Clock) -> None:
     """Start an audit in the first hour after two at night, UTC, as a job of the market's: by one process of all."""
     while True:
         now = clock()
-        if now.hour == _NIGHT_HOUR and await database.write(lambda connection: audit_due(connection, now)):  # noqa: B023
-            market = await database.write(lambda connection: market_account(connection, "EUR", time_text(now)))  # noqa: B023
-            await jobs.start(market, AUDIT, price_audit(database, time_text(now)))
+        if now.hour == _NIGHT_HOUR:
+            with suppress(AppError):  # a store that is away is asked again
+                await jobs.start_for(partial(_payer, now=now), AUDIT)
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _payer(connection: Connection, now: datetime) -> str | None:
+    return market_account(connection, "EUR", time_text(now)) if audit_due(connection, now) else None
 
 
 def audit_due(connection: Connection, now: datetime) -> bool:

@@ -1,40 +1,66 @@
-"""Jobs: a row a job, a thread a run, progress as text."""
+"""Jobs: a row a job, a turn a run. A job is a kind and nothing else, so whoever finds it abandoned can do it."""
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import structlog
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from app.clock import Clock, new_id, time_text
-from app.errors import NotFoundError
+from app.errors import AppError, NotFoundError
 from app.store.database import Database
+from app.store.exclusive import Turns
 from app.store.schema import jobs
 
-__all__ = ["Jobs", "Progress"]
+__all__ = ["Jobs", "Kinds", "Progress"]
 
 Progress = Callable[[str], None]
+Kinds = Mapping[str, Callable[[Database, Progress], Mapping[str, Any]]]
+"""The work of each kind of job: a function of the store."""
+
+_AT_ONCE = 2
+_ATTEMPTS = 3
+_LOOK_SECONDS = 5.0
 _log = structlog.get_logger("jobs")
 
 
 class Jobs:
-    """Starts jobs of this process and reads those of all."""
+    """Starts jobs, does them in turn, and takes over those whose worker died.
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database, self._clock = database, clock
-        self._running: set[asyncio.Task[None]] = set()
+    Guarantee:  a job has one result. Whoever works on it holds its turn, which ends with its process; a result is only
+                stored while the job has none. A job that ended three workers is failed, so it ends no fourth.
+    """
 
-    async def start(self, account: str, kind: str, work: Callable[[Progress], Mapping[str, Any]]) -> str:
-        """Store a job and run `work` in a thread; return its id at once."""
-        job = new_id("job")
-        row = {"id": job, "account_id": account, "kind": kind, "state": "running", "progress": "queued"}
-        at = time_text(self._clock())
-        await self._database.write(lambda connection: connection.execute(jobs.insert().values(**row, created_at=at)))
-        task = asyncio.create_task(self._run(job, work))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+    def __init__(self, database: Database, clock: Clock, turns: Turns, kinds: Kinds) -> None:
+        self._database, self._clock, self._turns, self._kinds = database, clock, turns, kinds
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="job")
+        self._running: dict[str, asyncio.Future[None]] = {}
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self, account: str, kind: str) -> str:
+        """Store a job and begin it in a thread; return its id at once."""
+        job = await self.start_for(lambda _: account, kind)
+        assert job is not None
+        return job
+
+    async def start_for(self, owner: Callable[[Connection], str | None], kind: str) -> str | None:
+        """Start a job for the account that `owner` names, or none; both are decided in one transaction."""
+        job, at = new_id("job"), time_text(self._clock())
+        row = {"id": job, "kind": kind, "state": "running", "progress": "queued", "created_at": at}
+
+        def claim(connection: Connection) -> bool:
+            account = owner(connection)
+            if account is not None:
+                connection.execute(jobs.insert().values(**row, account_id=account))
+            return account is not None
+
+        if not await self._database.write(claim):
+            return None
+        self._begin(job, kind)
         return job
 
     async def view(self, account: str, job: str) -> dict[str, Any]:
@@ -51,12 +77,46 @@ class Jobs:
             "result": None if row.result_json is None else msgspec.json.decode(row.result_json),
         }
 
+    def watch(self) -> None:
+        """Look for abandoned jobs from now on."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def take_over(self) -> None:
+        """Begin every job that nobody works on: its worker died, or is about to begin it and will find it taken."""
+        wanted = select(jobs.c.id, jobs.c.kind).where(jobs.c.state == "running")
+        found = await self._database.read(lambda connection: connection.execute(wanted).all())
+        for row in found:
+            if row.id not in self._running and row.kind in self._kinds:
+                self._begin(row.id, row.kind)
+
     async def close(self) -> None:
         """Wait for what runs: results are stored before the store is closed."""
-        if self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.to_thread(self._threads.shutdown)
 
-    async def _run(self, job: str, work: Callable[[Progress], Mapping[str, Any]]) -> None:
+    async def _watch(self) -> None:
+        while True:
+            with suppress(AppError):  # a store that is away is looked at again
+                await self.take_over()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _begin(self, job: str, kind: str) -> None:
+        running = asyncio.get_running_loop().run_in_executor(self._threads, self._run_in_turn, job, kind)
+        self._running[job] = running
+        running.add_done_callback(lambda _: self._running.pop(job, None))
+
+    def _run_in_turn(self, job: str, kind: str) -> None:
+        try:
+            with self._turns.held("job", job, wait=False) as mine:
+                if mine and self._database.submit(lambda connection: _claim(connection, job)).result():
+                    self._run(job, kind)
+        except AppError as error:
+            _log.error("job put off", job=job, error=type(error).__name__)
+
+    def _run(self, job: str, kind: str) -> None:
         last = [""]
 
         def progress(text: str) -> None:
@@ -65,15 +125,27 @@ class Jobs:
                 self._database.submit(lambda connection: _update(connection, job, progress=text))
 
         try:
-            result = await asyncio.to_thread(work, progress)
+            result = self._kinds[kind](self._database, progress)
         except Exception as error:
             _log.error("job failed", job=job, error=type(error).__name__)
             ended = {"state": "failed", "progress": "failed", "result_json": None}
         else:
             ended = {"state": "done", "progress": "done", "result_json": msgspec.json.encode(result).decode()}
         at = time_text(self._clock())
-        await self._database.write(lambda connection: _update(connection, job, **ended, ended_at=at))
+        self._database.submit(lambda connection: _update(connection, job, **ended, ended_at=at)).result()
+
+
+def _claim(connection: Connection, job: str) -> bool:
+    """Count an attempt and return whether to make it: the job has no result yet, and has not been tried too often."""
+    row = connection.execute(select(jobs.c.state, jobs.c.attempts).where(jobs.c.id == job)).one()
+    if row.state != "running":
+        return False
+    if row.attempts >= _ATTEMPTS:
+        _update(connection, job, state="failed", progress="failed: its workers died")
+        return False
+    _update(connection, job, attempts=row.attempts + 1)
+    return True
 
 
 def _update(connection: Connection, job: str, **values: Any) -> None:
-    connection.execute(jobs.update().where(jobs.c.id == job).values(**values))
+    connection.execute(update(jobs).where(jobs.c.id == job, jobs.c.state == "running").values(**values))

@@ -5,18 +5,25 @@ from typing import Any
 
 from litestar import asgi
 from litestar.exceptions import MethodNotAllowedException
+from litestar.status_codes import HTTP_200_OK, HTTP_304_NOT_MODIFIED
 from litestar.types import Receive, Send
 
 from app.auth.accounts import Caller
+from app.cache.issued import Ready, RequestName
 from app.engine.state import etag_of
 from app.errors import NotAcceptableError, NotEntitledError, NotFoundError
 from app.formats.negotiate import Format, choose
 from app.market import Answer, Market
 from app.routes.trade import TRADERS
 
-__all__ = ["ANSWER_PATH", "answer", "answer_response", "matches"]
+__all__ = ["ANSWER_PATH", "answer", "answer_response", "issued", "matches"]
 
 ANSWER_PATH = "/v1/answers/{chain}/{law}"
+_NAME = "tiermarket.request_name"
+_NAME_LIMIT = 256
+_NO_SNIFF = (b"x-content-type-options", b"nosniff")
+_ROOT = "/v1/answers/"
+_VALIDATORS = 3  # ETag, Vary and Cache-Control come first, and are all that a 304 has
 _PLACE = re.compile(r"/([0-9a-z_]{1,64})/([0-9a-z_]{1,64})/\Z")
 
 
@@ -47,6 +54,9 @@ async def answer(scope: Any, receive: Receive, send: Send) -> None:
     wanted = choose(accept, query.decode("latin-1") if query else "")
     held = await market.answer(caller, chain, law)
     status, headers, body = await answer_response(market, held, chain, law, wanted, none_match)
+    name = scope.get(_NAME)
+    if status == HTTP_200_OK and name is not None:
+        await _keep(market, scope, name, chain, law, headers, body)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -68,6 +78,43 @@ async def answer_response(
         name = f'attachment; filename="answer-{chain[:12]}-{law[:8]}.{wanted.name.lower()}"'
         headers.append((b"content-disposition", name.encode()))
     return 200, headers, body
+
+
+def issued(
+    market: Market, scope: Any, asked: tuple[bytes | None, bytes | None, bytes | None]
+) -> tuple[Ready, int] | None:
+    """Return an answer that is at hand and the status it is sent with, once every check has passed.
+
+    All that a request goes through on its way to `answer` holds here too: the key's digest, the entitlement (both read
+    at the epoch of rights that stands now), the caller's limit, the format, If-None-Match. None sends it that way.
+    """
+    path, query = scope["path"], scope["query_string"]
+    authorization, accept, none_match = asked
+    if not path.startswith(_ROOT) or not authorization or len(path) + len(query) + len(accept or b"") > _NAME_LIMIT:
+        return None
+    named = market.issued.name(authorization, path, query, accept)
+    epoch = market.rights.standing(market.database.read)
+    ready = None if epoch is None else market.issued.find(named, epoch)
+    if ready is None:
+        scope[_NAME] = named
+        return None
+    if not market.limits.admits_read(ready.account):
+        return None
+    if none_match is not None and matches(none_match.decode("latin-1"), ready.etag):
+        return ready, HTTP_304_NOT_MODIFIED
+    return ready, HTTP_200_OK
+
+
+async def _keep(
+    market: Market, scope: Any, name: RequestName, chain: str, law: str, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    """Keep an answer that is about to be sent, under the rights as they stand now; raises where they are gone."""
+    key = next(value for header, value in scope["headers"] if header == b"authorization").decode("latin-1")
+    epoch, caller = await market.rights_to(market.keyring.key_digest(key.partition(" ")[2]), chain, law)
+    kept, sent = (*headers[:_VALIDATORS], _NO_SNIFF), (*headers, _NO_SNIFF)
+    market.issued.keep(
+        name, Ready(ANSWER_PATH, epoch, caller.id, caller.pseudonym, headers[0][1].decode(), kept, sent, body)
+    )
 
 
 def matches(none_match: str, etag: str) -> bool:

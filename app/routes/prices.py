@@ -11,12 +11,11 @@ from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import ruling_of
-from app.catalog.auditing import AUDIT, price_audit
+from app.catalog.auditing import AUDIT
 from app.catalog.books import book_of_chain
 from app.catalog.planning import subscription_floor, tier_caps, variances_of
 from app.catalog.simulation import Demand, simulate
 from app.catalog.views import product_view
-from app.clock import time_text
 from app.errors import InvalidRequestError, NotFoundError
 from app.market import Market
 from app.routes.catalog import owned_dataset
@@ -102,5 +101,4 @@ async def subscription(
 @post("/v1/price-audits", opt={"roles": (Role.OWNER, Role.OPERATOR)}, status_code=202)
 async def audit_prices(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> dict[str, str]:
     """Start the full arbitrage check of the live catalogue (three stages) as a job; listings show what it finds."""
-    work = price_audit(market.database, time_text(market.clock()))
-    return {"job": await market.jobs.start(request.user.id, AUDIT, work)}
+    return {"job": await market.jobs.start(request.user.id, AUDIT)}

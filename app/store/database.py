@@ -5,6 +5,8 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,12 +19,14 @@ from sqlalchemy.pool import QueuePool
 from app.errors import InvalidRequestError, StoreUnavailableError
 from app.store.recording import Recorder, note_changes
 from app.store.redo import RedoRecord
+from app.store.rights import Rights, rights_epoch
 
 __all__ = ["Database", "migrate", "open_engine", "upgrade", "write_once"]
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 _READERS = 4
+_MOST_TOGETHER = 32
 _ATTEMPTS = 5
 _LOST_RACES = {"40001", "40P01", "23505"}  # serialization failure, deadlock, unique violation
 _MIGRATING = 0x7469657273
@@ -103,15 +107,16 @@ class Database:
     """The system of record as handlers see it: `write` runs one transaction at a time, `read` beside it.
 
     A write is one function of a connection; it commits when the function returns and leaves nothing when it raises.
-    Where another process was faster in a way that the store refuses, the function runs again from the start.
+    Where another process was faster in a way that the store refuses, the function runs again from the start. Writes
+    that wait for the same turn commit together, each behind a savepoint of its own: one wait for the disk for all.
     """
 
-    def __init__(self, engine: Engine, recorder: Recorder | None = None) -> None:
-        self.recorder = recorder
+    def __init__(self, engine: Engine, recorder: Recorder | None = None, rights: Rights | None = None) -> None:
+        self.recorder, self._rights = recorder, rights
         self._writing, self._reading = _writing(engine), engine
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="reader")
         self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
-        self._committed: queue.SimpleQueue[tuple[RedoRecord | None, Any, Future[Any]] | None] = queue.SimpleQueue()
+        self._committed: queue.SimpleQueue[_Committed | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._write_all, name="writer", daemon=True),
             threading.Thread(target=self._acknowledge_all, name="acknowledger", daemon=True),
@@ -159,17 +164,45 @@ class Database:
             self.recorder.close()
 
     def _write_all(self) -> None:
-        while (item := self._queue.get()) is not None:
-            work, done = item
-            if not done.set_running_or_notify_cancel():
-                continue
+        ended = False
+        while not ended:
+            items = [self._queue.get()]
+            while len(items) < _MOST_TOGETHER and not self._queue.empty():
+                items.append(self._queue.get())
+            ended = items[-1] is None
+            due = [item for item in items if item is not None and item[1].set_running_or_notify_cancel()]
             try:
-                result, record = _transact(self._writing, self.recorder, work)
-            except BaseException as error:
-                done.set_exception(error)
-            else:
-                self._committed.put((record, result, done))
+                self._write(due)
+            except _MemberFailedError:
+                for item in due:
+                    self._write([item])
         self._committed.put(None)
+
+    def _write(self, due: list[tuple[Work[Any], Future[Any]]]) -> None:
+        """Run one work as it is, several in one transaction."""
+        works = [work for work, _ in due]
+        try:
+            outcomes, record = self._commit(works[0] if len(works) == 1 else partial(_run_each, works=works))
+        except _MemberFailedError:
+            raise
+        except BaseException as error:
+            for _, done in due:
+                done.set_exception(error)
+        else:
+            outcomes = [_Outcome(outcomes)] if len(works) == 1 else outcomes
+            told = [(outcome, done) for outcome, (_, done) in zip(outcomes, due, strict=True)]
+            self._committed.put(_Committed(record, told))
+
+    def _commit(self, work: Work[Any]) -> tuple[Any, RedoRecord | None]:
+        rights = self._rights
+        if rights is None:
+            return _transact(self._writing, self.recorder, work)
+        asked = rights.clock()
+        (result, epoch), record = _transact(
+            self._writing, self.recorder, lambda connection: (work(connection), rights_epoch(connection))
+        )
+        rights.confirm(epoch, asked)
+        return result, record
 
     def _acknowledge_all(self) -> None:
         """Wait for the disk beside the writer, once for all transactions that have committed meanwhile."""
@@ -181,22 +214,58 @@ class Database:
             ended = batch[-1] is None
             self._acknowledge([item for item in batch if item is not None])
 
-    def _acknowledge(self, batch: list[tuple[RedoRecord | None, Any, Future[Any]]]) -> None:
-        records = [record for record, _, _ in batch if record is not None]
-        newest = records[-1] if records else None
+    def _acknowledge(self, batch: list["_Committed"]) -> None:
+        records = [item.record for item in batch if item.record is not None]
         failure: Exception | None = None
         try:
             if self.recorder is not None:
-                self.recorder.acknowledge(newest)
-        except OSError:
+                self.recorder.acknowledge(records[-1] if records else None)
+        except (OSError, SQLAlchemyError):
             failure = StoreUnavailableError("redo file: expected a durable record, got none")
-        for record, result, done in batch:
-            if failure is not None and record is not None:
-                done.set_exception(failure)
-            else:
-                done.set_result(result)
+        for item in batch:
+            for outcome, done in item.told:
+                if failure is not None and item.record is not None:
+                    done.set_exception(failure)
+                elif outcome.error is not None:
+                    done.set_exception(outcome.error)
+                else:
+                    done.set_result(outcome.result)
         if self.recorder is not None:
             self.recorder.show([record for record in records if record.heads][-1:])
+
+
+class _MemberFailedError(Exception):
+    """A work among several met an error of the store's: nothing was kept, and each is due on its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a work returned, or why it was refused and left nothing."""
+
+    result: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """A transaction that has committed, and who is told what once its record is durable."""
+
+    record: RedoRecord | None
+    told: list[tuple[_Outcome, Future[Any]]]
+
+
+def _run_each(connection: Connection, works: list[Work[Any]]) -> list[_Outcome]:
+    """Run works in one transaction; one that raises leaves nothing and the others stand."""
+    outcomes = []
+    for work in works:
+        try:
+            with connection.begin_nested():
+                outcomes.append(_Outcome(work(connection)))
+        except SQLAlchemyError as error:
+            raise _MemberFailedError from error
+        except Exception as error:
+            outcomes.append(_Outcome(error=error))
+    return outcomes
 
 
 def _transact(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[T, RedoRecord | None]:

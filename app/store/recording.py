@@ -15,12 +15,13 @@ from app.keyring import Keyring
 from app.log.heads import TreeHead, public_key
 from app.log.journal import current_head, frontier_of, heads_after, store_head, store_leaves
 from app.log.witness import Witness
+from app.store.outbox import Outbox
 from app.store.redo import ORIGIN, Mark, RedoFile, RedoRecord
 from app.store.schema import heads, leaves, redo_position
 
 __all__ = ["Position", "Recorder", "note_changes", "read_position"]
 
-_UNRECORDED = {"leaves", "heads", "quotes", "redo_position"}
+_UNRECORDED = {"leaves", "heads", "quotes", "redo_position", "redo_records"}
 _READS = re.compile(r"\s*(SELECT|PRAGMA|EXPLAIN|LOCK|SAVEPOINT|RELEASE|ROLLBACK)\b", re.IGNORECASE)
 _CHANGES = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)', re.IGNORECASE)
 _NOTES = "tiermarket.changes"
@@ -72,8 +73,11 @@ class Recorder:
                 commit is carried out by the next writer, or marked void by the process that saw the store refuse it.
     """
 
-    def __init__(self, keyring: Keyring, file: RedoFile, witness: Witness | None = None) -> None:
+    def __init__(
+        self, keyring: Keyring, file: RedoFile, witness: Witness | None = None, outbox: Outbox | None = None
+    ) -> None:
         self.file, self.standing = file, "unknown"
+        self._outbox = outbox
         self._keyring, self._witness = keyring, witness
         self._suspect = witness is not None
         self._refused: set[Mark] = set()
@@ -89,7 +93,6 @@ class Recorder:
         if position.ring > self._keyring.generation:
             raise StoreUnavailableError("key ring: expected the newest, got an older one (restart this process)")
         try:
-            self.file.refresh()
             position = self._in_step(connection, position)
             self._ask_witness(connection)
         except StoreBehindError:
@@ -114,7 +117,7 @@ class Recorder:
         record = RedoRecord.of(position.mark, new, texts, sealed)
         ring = max(position.ring, self._keyring.generation)
         _write_position(connection, Position(record.mark, new[-1].size if new else position.log_size, ring))
-        self.file.append(record)
+        self._write(connection, record)
         return record
 
     def drop(self, connection: Connection) -> None:
@@ -123,11 +126,16 @@ class Recorder:
 
     def refused(self, record: RedoRecord) -> None:
         """Remember that the store refused a recorded transaction: its record is void unless somebody carried it out."""
-        self._refused.add(record.mark)
+        if self._outbox is None:
+            self._refused.add(record.mark)
 
     def acknowledge(self, record: RedoRecord | None) -> None:
         """Return once the record, and with it all before it, is durable."""
-        if record is not None:
+        if record is None:
+            return
+        if self._outbox is not None:
+            self._outbox.copy_to(self.file)
+        else:
             self.file.sync()
 
     def show(self, records: list[RedoRecord]) -> None:
@@ -154,13 +162,32 @@ class Recorder:
         self._ask_witness(connection)
         return done
 
+    def compact(self, n: int, head: TreeHead | None) -> int:
+        """Leave out of the file what a backup holds, in a transaction of the caller's: writers' lock held."""
+        if self._outbox is not None:
+            return self._outbox.compact(self.file, n, head)
+        return self.file.compact(n, head)
+
     def close(self) -> None:
         """Close the file and the witness."""
         self.file.close()
+        if self._outbox is not None:
+            self._outbox.close()
         if self._witness is not None:
             self._witness.close()
 
+    def _write(self, connection: Connection, record: RedoRecord) -> None:
+        if self._outbox is not None:
+            self._outbox.put(connection, record)
+        else:
+            self.file.append(record)
+
     def _in_step(self, connection: Connection, position: Position) -> Position:
+        if self._outbox is not None:
+            if not self._outbox.compare(connection, self.file, position.mark) and self.file.head is not None:
+                _check_prefix(connection, self.file.head)
+            return position
+        self.file.refresh()
         if self.file.last in self._refused and self.file.last != position.mark:
             mark = self.file.last
             self.file.append(RedoRecord(n=mark.n, previous=ORIGIN, digest=mark.digest, void=True))
@@ -214,6 +241,8 @@ class Recorder:
         size = record.heads[-1].size if record.heads else position.log_size
         after = Position(record.mark, size, max(position.ring, self._keyring.generation))
         _write_position(connection, after)
+        if self._outbox is not None:
+            self._outbox.put(connection, record)
         return after
 
     def _replay_log(self, connection: Connection, record: RedoRecord) -> None:

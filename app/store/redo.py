@@ -81,11 +81,11 @@ class RedoFile:
     """The file of one machine. All but `sync` and `records` are called with the writers' lock held."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._open()
 
     def _open(self) -> None:
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._read = 0
         self._ends = [_End(Mark(), None, None)]
 
@@ -144,7 +144,7 @@ class RedoFile:
     def records(self) -> Iterator[RedoRecord]:
         """Yield the records that stand, in order: a void one takes the one before it away."""
         pending: RedoRecord | None = None
-        with self._path.open("rb") as lines:
+        with self.path.open("rb") as lines:
             for line in lines:
                 record = _decode(line)
                 if pending is not None and not record.void:
@@ -152,6 +152,38 @@ class RedoFile:
                 pending = None if record.void else record
         if pending is not None:
             yield pending
+
+    def compact(self, n: int, head: TreeHead | None) -> int:
+        """Leave out the records up to number `n`, which a backup with this head holds; return how many were left out.
+
+        The file is replaced in one step; other processes go on with the new one. An older backup can no longer be
+        replayed from it.
+
+        Raises:     ForkedLogError: the file knows another history of that length.
+        """
+        kept: list[RedoRecord] = []
+        last: RedoRecord | None = None
+        known, count = None, 0
+        for record in self.records():
+            if record.n > n:
+                kept.append(record)
+                continue
+            last, count = record, count + 1
+            known = record.heads[-1] if record.heads else known
+        if last is None or last.n != n or (head is not None and known is not None and known.root != head.root):
+            raise ForkedLogError("redo file: expected the history that the backup holds, got another")
+        first = RedoRecord(n=n, previous=ORIGIN, digest=last.digest, heads=[head] if head else [])
+        partial = self.path.with_name(f".{self.path.name}.partial")
+        partial.unlink(missing_ok=True)
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(msgspec.json.encode(record) + b"\n" for record in (first, *kept))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self.path)
+        _sync_folder(self.path.parent)
+        self.refresh()
+        return count - 1
 
     def close(self) -> None:
         """Close the file; a second time does nothing."""
@@ -170,12 +202,20 @@ class RedoFile:
     def _reopen_if_replaced(self) -> None:
         held = os.fstat(self._handle)
         try:
-            named = self._path.stat()
+            named = self.path.stat()
         except FileNotFoundError:
             named = None
         if named is None or (named.st_ino, named.st_dev) != (held.st_ino, held.st_dev) or held.st_size < self._read:
             os.close(self._handle)
             self._open()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _decode(line: bytes) -> RedoRecord:

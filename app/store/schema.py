@@ -40,6 +40,8 @@ __all__ = [
     "products",
     "quotes",
     "redo_position",
+    "redo_records",
+    "rights_epoch",
     "snapshots",
 ]
 
@@ -349,6 +351,7 @@ jobs = Table(
     Column("result_json", Text),
     Column("created_at", String(32), nullable=False),
     Column("ended_at", String(32)),
+    Column("attempts", Integer, nullable=False, server_default="0"),
 )
 
 leaves = Table(
@@ -381,5 +384,23 @@ redo_position = Table(
     Column("ring", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="one_row"),
 )
+
+redo_records = Table(
+    "redo_records",
+    metadata,
+    Column("n", BigInteger, primary_key=True, autoincrement=False),
+    Column("digest", String(64), nullable=False),
+    Column("record", LargeBinary, nullable=False),
+)
+"""The newest records of a store that several machines write, on their way to each machine's redo file."""
+
+rights_epoch = Table(
+    "rights_epoch",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+"""How often a right was taken away; triggers raise it, so nobody can forget to."""
 
 Index("ix_orders_account_chain", orders.c.account_id, orders.c.chain_id)

@@ -248,11 +248,13 @@ def test_a_forged_or_swapped_redis_value_is_refused_and_refilled(cached_fair: Fa
     forged = kept[1][:32] + kept[1][32:].replace(b'"values"', b'"Values"')
     for bad in (kept[0], forged, b"", b"x" * 31, kept[1][:-1]):
         client.set(names[1], bad)
+        cached_fair.forget()
         assert cached_fair.answer(buyer, low).json() == low["answer"]
         assert client.get(names[1]) == kept[1]
     client.delete(names[1])
     client.lpush(names[1], "a list where a string belongs")
     client.set(names[0], forged)
+    cached_fair.forget()
     for sold, name, value in ((low, names[1], kept[1]), (high, names[0], kept[0])):
         assert cached_fair.answer(buyer, sold).json() == sold["answer"]
         assert client.get(name) == value, "one bad value switches the cache off for nobody"

@@ -434,7 +434,7 @@ async def test_head_sends_no_body_and_keeps_the_length() -> None:
         sent.append(message)
 
     scope: Any = {"type": "http", "method": "HEAD", "headers": [], "path": "/"}
-    await envelope(inner, Telemetry())(scope, None, send)  # type: ignore[arg-type]
+    await envelope(inner, Telemetry(), lambda *_: None)(scope, None, send)  # type: ignore[arg-type]
     assert (b"content-length", b"4") in sent[0]["headers"]
     assert sent[1]["body"] == b""
     assert scope["method"] == "HEAD"

@@ -1,21 +1,25 @@
 """A market that is killed, repeated, wiped and raced at every point, beside a slow and obvious model of what it owes."""
 
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis as redis_client
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy import event, select
 
 from app.audit.verify import verify_export
+from app.embedded import embedded_redis
+from app.rollback import replay
 from app.settings import Settings
 from app.store.schema import accounts, draws, orders, postings
 from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, Fair, Person, open_fair, rows, tiers
@@ -141,9 +145,14 @@ class MarketMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="tm-machine-"))
-        self.opened = open_fair(Settings.at(self.folder / "market"))
+        self.ended = ExitStack()
+        (self.folder / "r").mkdir()
+        self.redis = self.ended.enter_context(embedded_redis(self.folder / "r"))
+        self.settings = Settings.at(self.folder / "market", redis_url=self.redis.url)
+        self.opened = open_fair(self.settings)
         self.fair = next(self.opened)
         self.model = Model(Fraction(6))
+        self.late: list[tuple[Person, dict[str, Any], str, str, int]] = []
         self.buyers: list[Person] = []
         self.products: list[dict[str, Any]] = []
         self.keys = 0
@@ -151,6 +160,7 @@ class MarketMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.opened.close()
+        self.ended.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @initialize()
@@ -220,11 +230,64 @@ class MarketMachine(RuleBasedStateMachine):
         path = f"/v1/products/{self.products[0]['product']}/refresh"
         self.products[0] = self.fair.client.post(path, headers=headers).json()
 
+    @rule(who=st.integers(0, 2), what=st.integers(0, 9), epsilon=st.sampled_from(LADDER))
+    def sends_a_message_that_is_late(self, who: int, what: int, epsilon: str) -> None:
+        buyer, product = self.buyers[who], self.products[what % len(self.products)]
+        prices = dict(zip(LADDER, PRICES, strict=True))
+        price = self.model.price(buyer.account, product["chain"], epsilon, prices)
+        self.late.append((buyer, product, epsilon, self.fair.quote(buyer, product, epsilon), price))
+
+    @precondition(lambda self: self.late)
+    @rule(place=st.integers(0, 9))
+    def delivers_a_late_message_twice(self, place: int) -> None:
+        buyer, product, epsilon, quote, quoted = self.late.pop(place % len(self.late))
+        if product not in self.products:
+            return  # its question is asked of a newer snapshot by now
+        prices = dict(zip(LADDER, PRICES, strict=True))
+        self.keys += 1
+        if self.model.price(buyer.account, product["chain"], epsilon, prices) != quoted:
+            assert self.fair.order(buyer, quote, f"k{self.keys}").json()["type"].endswith("quote-expired")
+            return
+        replies = [self.fair.order(buyer, quote, f"k{self.keys}") for _ in range(2)]
+        expected = self.model.sell(buyer.account, product["chain"], epsilon, prices)
+        assert [reply.status_code for reply in replies] == [{"sold": 201, "budget": 409, "funds": 402}[expected]] * 2
+        if expected == "sold":
+            assert replies[1].json() == replies[0].json() | {"replayed": True}
+            answer = replies[0].json()["answer"]
+            assert self.model.answers.setdefault((product["chain"], epsilon), answer) == answer
+
+    @rule()
+    def redis_is_wiped(self) -> None:
+        redis_client.Redis.from_url(self.redis.url).flushall()
+
+    @rule()
+    def is_copied(self) -> None:
+        (self.folder / "yesterday.db").unlink(missing_ok=True)
+        with (
+            closing(sqlite3.connect(self.settings.state / "market.db")) as store,
+            closing(sqlite3.connect(self.folder / "yesterday.db")) as copy,
+        ):
+            store.backup(copy)
+
+    @precondition(lambda self: (self.folder / "yesterday.db").exists())
+    @rule()
+    def is_put_back_to_yesterday_and_replayed(self) -> None:
+        people = self.fair.people
+        self.opened.close()
+        for path in self.settings.state.glob("market.db*"):
+            path.unlink()
+        shutil.copy(self.folder / "yesterday.db", self.settings.state / "market.db")
+        replay(self.settings)
+        self.late.clear()  # quotes lapse, and are not brought back
+        self.opened = open_fair(self.settings)
+        self.fair = next(self.opened)
+        self.fair.people = people
+
     @rule()
     def restarts(self) -> None:
         people = self.fair.people
         self.opened.close()
-        self.opened = open_fair(Settings.at(self.folder / "market"))
+        self.opened = open_fair(self.settings)
         self.fair = next(self.opened)
         self.fair.people = people
 
@@ -252,7 +315,7 @@ def test_a_short_random_life_of_a_market_agrees_with_its_model() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     profile = settings(
-        max_examples=6, stateful_step_count=12, deadline=None, derandomize=True, suppress_health_check=QUIET
+        max_examples=6, stateful_step_count=14, deadline=None, derandomize=True, suppress_health_check=QUIET
     )
     run_state_machine_as_test(MarketMachine, settings=profile)
 

@@ -254,9 +254,10 @@ def test_the_nightly_audit_runs_once_a_night_and_only_at_night(fair: Fair, monke
         return len(database.read_now(lambda connection: connection.execute(wanted).all()))
 
     async def night() -> None:
-        runner = auditing.Jobs(database, moment)
+        work = {AUDIT: lambda database, progress: auditing.price_audit(database, "2026-05-01T02:30:00Z", progress)}
+        runner = auditing.Jobs(database, moment, fair.market.turns, work)
         for process in range(2):
-            task = asyncio.create_task(nightly(database, runner, moment))
+            task = asyncio.create_task(nightly(runner, moment))
             await asyncio.sleep(0.15)
             if process == 0:
                 assert audits() == 0, "not by day"

@@ -1,0 +1,167 @@
+"""Jobs: one result each, whoever does them; a worker that died is replaced, by another or by the next start."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select, update
+
+from app.demo.run import open_operator
+from app.embedded import die_with_parent, free_port
+from app.jobs.runner import Jobs
+from app.settings import Settings
+from app.store.schema import jobs
+from tests.conftest import Fair
+
+
+def row_of(fair: Fair, job: str) -> Any:
+    return fair.market.database.read_now(
+        lambda connection: connection.execute(select(jobs).where(jobs.c.id == job)).one()
+    )
+
+
+def abandoned(fair: Fair, kind: str = "price-audit", attempts: int = 1) -> str:
+    """A job as a worker leaves it that is killed in the middle."""
+    values = {"id": f"job_{kind.replace('-', '')}{attempts}", "account_id": fair.owner().account, "kind": kind}
+    values |= {"state": "running", "progress": "half way", "created_at": "2026", "attempts": attempts}
+    fair.market.database.submit(lambda connection: connection.execute(jobs.insert().values(**values))).result()
+    return str(values["id"])
+
+
+def until(fair: Fair, job: str, state: str) -> Any:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and row_of(fair, job).state != state:
+        time.sleep(0.05)
+    return row_of(fair, job)
+
+
+def call(fair: Fair, act: Callable[[], Any]) -> None:
+    fair.client.blocking_portal.call(act)
+
+
+def test_a_job_whose_worker_died_is_done_by_another_and_has_one_result(fair: Fair) -> None:
+    fair.product(fair.dataset())
+    job = abandoned(fair)
+    call(fair, fair.market.jobs.take_over)
+    done = until(fair, job, "done")
+    assert (done.state, done.attempts, done.progress) == ("done", 2, "done")
+    seen = fair.client.get(f"/v1/jobs/{job}", headers=fair.owner().headers).json()
+    assert seen["result"]["verdict"] == "safe"
+    call(fair, fair.market.jobs.take_over)
+    assert row_of(fair, job) == done, "what is done stays as it is"
+
+
+def test_a_job_that_somebody_works_on_is_left_alone(fair: Fair) -> None:
+    job = abandoned(fair)
+    with fair.market.turns.held("job", job):
+        call(fair, fair.market.jobs.take_over)
+        time.sleep(0.3)
+        assert row_of(fair, job).attempts == 1
+    call(fair, fair.market.jobs.take_over)
+    assert until(fair, job, "done").attempts == 2
+
+
+def test_a_job_that_ended_three_workers_ends_no_fourth(fair: Fair) -> None:
+    job = abandoned(fair, attempts=3)
+    call(fair, fair.market.jobs.take_over)
+    failed = until(fair, job, "failed")
+    assert (failed.state, failed.attempts, failed.result_json) == ("failed", 3, None)
+
+
+def test_two_workers_that_find_one_job_do_it_once(fair: Fair) -> None:
+    runs: list[str] = []
+    inside, leave = threading.Event(), threading.Event()
+
+    def slow(_database: Any, progress: Callable[[str], None]) -> dict[str, int]:
+        runs.append("run")
+        inside.set()
+        leave.wait(20)
+        progress("nearly")
+        return {"n": len(runs)}
+
+    market = fair.market
+    workers = [Jobs(market.database, market.clock, market.turns, {"slow": slow}) for _ in range(2)]
+    job = abandoned(fair, kind="slow")
+    call(fair, workers[0].take_over)
+    assert inside.wait(20)
+    call(fair, workers[1].take_over)
+    time.sleep(0.3)
+    leave.set()
+    assert until(fair, job, "done").result_json == '{"n":1}'
+    assert runs == ["run"]
+    for worker in workers:
+        call(fair, worker.close)
+
+
+def test_a_result_that_comes_after_another_is_not_stored(fair: Fair) -> None:
+    from app.jobs.runner import _update
+
+    job = abandoned(fair)
+    values = {"state": "done", "result_json": '{"first":1}'}
+    for result in ('{"first":1}', '{"second":2}'):
+        given = values | {"result_json": result}
+        fair.market.database.submit(lambda connection, given=given: _update(connection, job, **given)).result()
+    assert row_of(fair, job).result_json == '{"first":1}'
+    back = update(jobs).where(jobs.c.id == job).values(state="failed")
+    fair.market.database.submit(lambda connection: connection.execute(back)).result()
+
+
+@pytest.mark.long
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    settings = Settings.at(tmp_path / "market")
+    open_operator(settings)
+    port = free_port()
+    command = [sys.executable, "-m", "app.cli", "serve", "--state", str(settings.state), "--port", str(port)]
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, "--workers", "1", "--no-redis"],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - before any thread starts
+        )
+
+    def ready() -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=2).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def wait_ready() -> bool:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if ready():
+                return True
+            time.sleep(0.2)
+        return False
+
+    def workers() -> list[int]:
+        children = Path(f"/proc/{server.pid}/task").glob("*/children")
+        pids = [int(pid) for path in children for pid in path.read_text().split()]
+        return [pid for pid in pids if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    try:
+        assert wait_ready()
+        time.sleep(1.5)
+        (worker,) = workers()
+        os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and workers() in ([], [worker]):
+            time.sleep(0.2)
+        assert workers() not in ([], [worker])
+        assert wait_ready()
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()

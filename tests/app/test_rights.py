@@ -1,0 +1,436 @@
+"""Answers kept in a process: nobody reads one for longer than a second after a right was taken away, whoever took it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Connection, create_engine, delete, func, select, text, update
+
+from app.cache.issued import IssuedAnswers, Ready
+from app.demo.run import open_operator
+from app.embedded import die_with_parent, free_port
+from app.errors import ConflictError, StoreUnavailableError
+from app.market import Market
+from app.settings import Limits, Settings
+from app.store.database import Database, migrate, open_engine, upgrade
+from app.store.exclusive import Turns
+from app.store.rights import Rights, rights_epoch
+from app.store.schema import accounts, api_keys, draws, entitlements, orders
+from tests.conftest import HISTOGRAM, PEOPLE, Fair, Person, open_fair, rows, tiers
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """No limits: taking tokens goes the long way now and then, and what is counted here is who goes which way."""
+    return replace(Settings.at(tmp_path / "market"), limits=Limits(0, 0, 0))
+
+
+def counted_answers(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which reads went past the process's own copies."""
+    seen: list[str] = []
+    answer = Market.answer
+
+    async def counting(self: Market, caller: Any, chain: str, law: str) -> Any:
+        seen.append(law)
+        return await answer(self, caller, chain, law)
+
+    monkeypatch.setattr(Market, "answer", counting)
+    return seen
+
+
+def bought(fair: Fair) -> tuple[Person, dict[str, Any]]:
+    buyer, dataset = fair.person(), fair.dataset()
+    return buyer, fair.buy(buyer, fair.product(dataset), "1") | {"dataset": dataset}
+
+
+def test_a_second_read_is_served_from_the_process_and_is_the_same_in_every_header(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buyer, sold = bought(fair)
+    monkeypatch.setattr(fair.market.rights, "clock", lambda: 0.0)  # no second passes, however slow the machine is
+    seen = counted_answers(fair, monkeypatch)
+    answer = sold["answer"]
+    path = f"/v1/answers/{answer['chain']}/{answer['law']}"
+    for extra in ({}, {"Accept": "text/csv"}, {"If-None-Match": "*"}):
+        replies = []
+        for method in ("GET", "GET", "HEAD"):
+            reply = fair.client.request(method, path, headers=buyer.headers | extra)
+            kept = {name: value for name, value in reply.headers.items() if name != "x-request-id"}
+            replies.append((reply.status_code, kept))
+        assert replies[0] == replies[1] == replies[2], extra
+    assert len(seen) == 2, "one read past the copies a format; If-None-Match is answered from either"
+    assert fair.client.get(f"{path}?format=yaml", headers=buyer.headers).status_code == 406
+    assert fair.client.get(path).status_code == 401
+    assert fair.client.get(path, headers=fair.person().headers).status_code == 403
+    assert fair.client.post(path, headers=buyer.headers).status_code == 405
+
+
+TAKEN = {
+    "key": lambda buyer: update(api_keys).where(api_keys.c.account_id == buyer.account).values(revoked_at="2026"),
+    "account": lambda buyer: update(accounts).where(accounts.c.id == buyer.account).values(suspended_at="2026"),
+    "entitlement": lambda buyer: delete(entitlements).where(entitlements.c.account_id == buyer.account),
+}
+REFUSED = {"key": 401, "account": 403, "entitlement": 403}
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_a_right_taken_in_this_process_is_gone_with_the_next_request(fair: Fair, what: str) -> None:
+    buyer, sold = bought(fair)
+    assert [fair.answer(buyer, sold).status_code for _ in range(3)] == [200] * 3
+    fair.market.database.submit(lambda connection: connection.execute(TAKEN[what](buyer))).result()
+    fair.market.authenticator.forget()
+    assert fair.answer(buyer, sold).status_code == REFUSED[what]
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_a_right_taken_past_every_process_is_gone_within_a_second(fair: Fair, what: str) -> None:
+    """Straight in the database: triggers see it whoever does it."""
+    buyer, sold = bought(fair)
+    assert [fair.answer(buyer, sold).status_code for _ in range(3)] == [200] * 3
+    beside = create_engine(fair.market.settings.database_url)
+    with beside.begin() as connection:
+        connection.execute(TAKEN[what](buyer))
+    beside.dispose()
+    until, last = time.monotonic() + 1.0, 200
+    while last == 200:
+        asked = time.monotonic()
+        last = fair.answer(buyer, sold).status_code
+        assert last != 200 or asked < until
+    assert last == REFUSED[what]
+
+
+def test_ordinary_sales_take_no_rights_and_cost_no_copies(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    buyer, sold = bought(fair)
+    monkeypatch.setattr(fair.market.rights, "clock", lambda: 0.0)
+    fair.answer(buyer, sold)
+    seen = counted_answers(fair, monkeypatch)
+    before = fair.market.database.read_now(rights_epoch)
+    fair.buy(fair.person(), fair.product(sold["dataset"], PEOPLE), "1")
+    fair.answer(buyer, sold)
+    assert fair.market.database.read_now(rights_epoch) == before
+    assert seen == []
+
+
+class Beat:
+    """A clock that stands, and a store that can be asked or not."""
+
+    def __init__(self) -> None:
+        self.now, self.epoch, self.away, self.asked = 100.0, 3, False, 0
+
+    async def read(self, _work: Callable[[Connection], int]) -> int:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailableError("store: expected an answer, got none")
+        return self.epoch
+
+
+async def test_what_is_not_confirmed_within_a_second_does_not_stand() -> None:
+    beat = Beat()
+    rights = Rights(lambda: beat.now)
+    assert rights.standing(beat.read) is None
+    await asyncio.sleep(0)
+    assert rights.standing(beat.read) == 3
+    beat.now += 0.2
+    assert rights.standing(beat.read) == 3
+    await asyncio.sleep(0)
+    assert beat.asked == 1, "asked four times a second at most"
+    beat.away = True
+    beat.now += 0.79
+    assert rights.standing(beat.read) == 3
+    await asyncio.sleep(0)
+    beat.now += 0.02
+    assert rights.standing(beat.read) is None, "a store that cannot be asked closes the copies"
+    beat.away = False
+    beat.now += 0.3
+    rights.standing(beat.read)
+    await asyncio.sleep(0)
+    assert rights.standing(beat.read) == 3
+    rights.confirm(4, beat.now)
+    rights.confirm(3, beat.now + 0.5)
+    assert rights.standing(beat.read) == 4, "an older epoch says nothing"
+    beat.now += 1.01
+    assert rights.standing(beat.read) is None
+    await rights.close()
+
+
+def test_copies_are_bounded_in_bytes_and_hold_for_one_epoch_and_one_key() -> None:
+    issued = IssuedAnswers(limit_bytes=10_000)
+    names = [issued.name(b"Bearer k", f"/v1/answers/c/{n}", b"", None) for n in range(9)]
+    assert b"Bearer k" not in repr(names).encode(), "the key itself is not kept"
+    for name in names:
+        issued.keep(name, Ready("r", 1, "acc", "p", '"e"', (), (), bytes(500)))
+    held = [name for name in names if issued.find(name, 1)]
+    assert held == names[-len(held) :]
+    assert 3 <= len(held) <= 6
+    assert issued.find(names[-1], 2) is None
+    assert issued.find(issued.name(b"Bearer l", "/v1/answers/c/8", b"", None), 1) is None
+    assert IssuedAnswers().name(b"Bearer k", "/", b"", None) != IssuedAnswers().name(b"Bearer k", "/", b"", None)
+
+
+# --- writes that wait for the same turn ------------------------------------------------------------------------------
+
+
+def test_writes_that_wait_commit_together_and_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    migrate(engine)
+    database = Database(engine)
+    commits: list[int] = []
+    from sqlalchemy import event
+
+    event.listen(database._writing, "commit", lambda _: commits.append(1))
+    inside, leave = threading.Event(), threading.Event()
+
+    def first(_connection: Connection) -> None:
+        inside.set()
+        leave.wait(20)
+
+    def add(name: str) -> Callable[[Connection], str]:
+        def work(connection: Connection) -> str:
+            values = {"id": name, "role": "buyer", "name": name, "pseudonym": name, "currency": "EUR"}
+            connection.execute(accounts.insert().values(**values, balance_minor=0, created_at="2026"))
+            if name.startswith("bad"):
+                raise ConflictError(name)
+            return name
+
+        return work
+
+    held = database.submit(first)
+    assert inside.wait(20)
+    done = {name: database.submit(add(name)) for name in ("a", "bad", "b", "c")}
+    leave.set()
+    held.result()
+    assert [done[name].result() for name in ("a", "b", "c")] == ["a", "b", "c"]
+    with pytest.raises(ConflictError, match="bad"):
+        done["bad"].result()
+    assert len(commits) == 2, "the one that held the turn, and all that waited for it"
+    inside.clear()
+    leave.clear()
+    held = database.submit(first)
+    assert inside.wait(20)
+    again = [database.submit(add(name)) for name in ("d", "a", "e")]
+    leave.set()
+    assert (again[0].result(), again[2].result()) == ("d", "e")
+    with pytest.raises(Exception, match="UNIQUE"):
+        again[1].result()
+    kept = database.read_now(lambda connection: set(connection.execute(select(accounts.c.id)).scalars()))
+    assert kept == {"a", "b", "c", "d", "e"}
+    database.close()
+
+
+def test_a_turn_is_held_by_one_and_lost_with_its_holder(tmp_path: Path) -> None:
+    turns = [Turns(open_engine(f"sqlite:///{tmp_path / 'a.db'}")) for _ in range(2)]
+    with turns[0].held("draw", "x") as mine, turns[1].held("draw", "x", wait=False) as theirs:
+        assert (mine, theirs) == (True, False)
+        with turns[1].held("job", "x", wait=False) as other:
+            assert other, "kinds do not share"
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys,time\nfrom app.store.exclusive import Turns\nfrom app.store.database import open_engine\n"
+            f"with Turns(open_engine('sqlite:///{tmp_path / 'a.db'}')).held('draw', 'x'):\n"
+            "    print('held', flush=True); time.sleep(60)",
+        ],
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    with turns[0].held("draw", "x", wait=False) as mine:
+        assert not mine
+    holder.kill()
+    holder.wait()
+    with turns[0].held("draw", "x") as mine:
+        assert mine
+    holder.stdout.close()
+
+
+# --- the previous release --------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(settings: Settings) -> None:
+    opened = open_fair(settings)
+    fair = next(opened)
+    buyer, sold = bought(fair)
+    before = fair.stored()
+    opened.close()
+    engine = open_engine(settings.database_url)
+    with engine.execution_options(writing=True).begin() as connection:  # what 0002 made, unmade: a store of 0001
+        names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all()
+        assert len(names) == 6
+        for name in names:
+            connection.execute(text(f"DROP TRIGGER {name}"))
+        connection.execute(text("ALTER TABLE jobs DROP COLUMN attempts"))
+        connection.execute(text("DROP TABLE rights_epoch"))
+        connection.execute(text("DROP TABLE redo_records"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    engine.dispose()
+    again = open_fair(settings)
+    new = next(again)
+    after = new.stored()
+    assert {name for name in before if before[name] != after[name]} == {"accounts", "api_keys"}, "a new operator's"
+    assert new.answer(buyer, sold).json() == sold["answer"]
+    assert [new.answer(buyer, sold).status_code for _ in range(2)] == [200, 200]
+    new.market.database.submit(lambda connection: connection.execute(TAKEN["key"](buyer))).result()
+    assert new.answer(buyer, sold).status_code == 401
+    again.close()
+
+
+def test_an_empty_store_of_each_release_comes_up_to_the_newest(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    upgrade(engine, "0001")
+    migrate(engine)
+    with engine.connect() as connection:
+        assert rights_epoch(connection) == 0
+    engine.dispose()
+
+
+# --- four processes --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def processes(settings: Settings, count: int) -> Iterator[list[str]]:
+    """Serve a market by several processes on ports of their own; yield where they are."""
+    with ExitStack() as stack:
+        bases = []
+        log = stack.enter_context((settings.state / "log").open("wb"))
+        environment = os.environ | {
+            "TIERMARKET_STATE": str(settings.state),
+            "PROMETHEUS_MULTIPROC_DIR": str(settings.state / "metrics"),
+        }
+        (settings.state / "metrics").mkdir()
+        for _ in range(count):
+            port = free_port()
+            command = ["granian", "--interface", "asgi", "--factory", "--log-level", "warning", "app.main:create_app"]
+            server = subprocess.Popen(
+                [sys.executable, "-m", *command, "--port", str(port)],
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - before any thread starts
+            )
+            stack.callback(_end, server)
+            bases.append(f"http://127.0.0.1:{port}")
+        deadline = time.monotonic() + 90
+        for base in bases:
+            while time.monotonic() < deadline:
+                try:
+                    if httpx.get(f"{base}/health/ready", timeout=5).status_code == 200:
+                        break
+                except httpx.HTTPError:
+                    time.sleep(0.1)
+        yield bases
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    os.killpg(server.pid, signal.SIGTERM)
+    try:
+        server.wait(15)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def market_of_processes(settings: Settings) -> tuple[Any, dict[str, Any], str]:
+    """A function that posts as somebody, the body of a product, and the operator's key."""
+    operator = open_operator(settings)
+    (settings.data / "people.csv").write_text(rows())
+
+    def post(base: str, path: str, body: Any, key: str, **headers: str) -> Any:
+        who = {"Authorization": f"Bearer {key}"} | headers
+        return httpx.post(f"{base}{path}", json=body, headers=who, timeout=60)
+
+    return post, {"query": HISTOGRAM, "tiers": tiers(("2", 900), ("1", 300))}, operator
+
+
+def offered(post: Any, base: str, product: dict[str, Any], operator: str) -> str:
+    from tests.conftest import COLUMNS
+
+    owner = post(base, "/v1/accounts", {"role": "owner", "name": "o"}, operator).json()["api_key"]
+    body = {"name": "people", "title": "People", "file": "people.csv", "columns": COLUMNS, "unit": "person"}
+    body |= {"ordering": ["day", "amount"], "max_rows_per_unit": 10, "max_groups_per_unit": 3, "budget": "5"}
+    dataset = post(base, "/v1/datasets", body, owner).json()["dataset"]
+    made = {"dataset": dataset, "title": "t", "unit_label": "rows", "left_out": "", "licence": "x", "currency": "EUR"}
+    return str(post(base, "/v1/products", made | product, owner).json()["product"])
+
+
+def buyer_of(post: Any, base: str, operator: str) -> tuple[str, str]:
+    made = post(base, "/v1/accounts", {"role": "buyer", "name": "b"}, operator).json()
+    paid = {"amount_minor": 10**6, "currency": "EUR", "reference": "r"}
+    assert post(base, f"/v1/accounts/{made['account']}/deposits", paid, operator).status_code == 201
+    return made["account"], made["api_key"]
+
+
+@pytest.mark.long
+def test_four_processes_stop_answering_a_revoked_key_within_a_second_and_the_one_that_revoked_at_once(
+    settings: Settings,
+) -> None:
+    post, product, operator = market_of_processes(settings)
+    with processes(settings, 4) as bases:
+        offer = offered(post, bases[0], product, operator)
+        account, key = buyer_of(post, bases[0], operator)
+        quote = post(bases[0], "/v1/quotes", {"product": offer, "epsilon": "1"}, key).json()["quote"]
+        answer = post(bases[0], "/v1/orders", {"quote": quote}, key, **{"Idempotency-Key": "k"}).json()["answer"]
+        with ExitStack() as stack:
+            who = {"Authorization": f"Bearer {key}"}
+            clients = [stack.enter_context(httpx.Client(base_url=base, headers=who, timeout=10)) for base in bases]
+            path = f"/v1/answers/{answer['chain']}/{answer['law']}"
+            for client in clients:
+                assert [client.get(path).status_code for _ in range(20)] == [200] * 20
+            admin = {"Authorization": f"Bearer {operator}"}
+            (held,) = httpx.get(f"{bases[1]}/v1/accounts/{account}/keys", headers=admin).json()
+            gone = httpx.delete(f"{bases[1]}/v1/accounts/{account}/keys/{held['key']}", headers=admin, timeout=10)
+            revoked = time.monotonic()
+            assert gone.status_code == 200
+            assert clients[1].get(path).status_code == 401
+            late: list[float] = []
+            while time.monotonic() < revoked + 1.5:
+                for client in clients:
+                    asked = time.monotonic()
+                    if client.get(path).status_code == 200:
+                        late.append(asked - revoked)
+            assert max(late, default=0.0) < 1.0
+            assert [client.get(path).status_code for client in clients] == [401] * 4
+
+
+@pytest.mark.long
+def test_sixty_four_buyers_of_one_first_sale_on_four_processes_get_one_draw(settings: Settings) -> None:
+    post, product, operator = market_of_processes(settings)
+    with processes(settings, 4) as bases:
+        offer = offered(post, bases[0], product, operator)
+        keys = [buyer_of(post, bases[n % 4], operator)[1] for n in range(64)]
+        quotes = [post(bases[0], "/v1/quotes", {"product": offer, "epsilon": "2"}, key).json()["quote"] for key in keys]
+        gate, replies = threading.Barrier(64), list[Any]()
+
+        def buy(place: int) -> None:
+            gate.wait()
+            body = {"quote": quotes[place]}
+            replies.append(post(bases[place % 4], "/v1/orders", body, keys[place], **{"Idempotency-Key": "k"}))
+
+        threads = [threading.Thread(target=buy, args=(place,)) for place in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [reply.status_code for reply in replies] == [201] * 64
+        assert len({str(reply.json()["answer"]) for reply in replies}) == 1
+        assert sorted(reply.json()["receipt"]["charge_nano"] for reply in replies) == [0] * 63 + [2 * 10**9]
+        admin = {"Authorization": f"Bearer {operator}"}
+        metrics = httpx.get(f"{bases[0]}/metrics", headers=admin).text
+        assert "tiermarket_queries_total 1.0" in metrics
+    engine = open_engine(settings.database_url)
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(draws)).scalar_one() == 2
+        assert connection.execute(select(func.count()).where(orders.c.charge_nano > 0)).scalar_one() == 1
+    engine.dispose()
