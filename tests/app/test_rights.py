@@ -265,7 +265,7 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
     before = fair.stored()
     opened.close()
     engine = open_engine(settings.database_url)
-    with engine.execution_options(writing=True).begin() as connection:  # what 0002 made, unmade: a store of 0001
+    with engine.execution_options(writing=True).begin() as connection:  # what 0004 made, unmade: a store of 0003
         names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all()
         assert len(names) == 6
         for name in names:
@@ -273,7 +273,7 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
         connection.execute(text("ALTER TABLE jobs DROP COLUMN attempts"))
         connection.execute(text("DROP TABLE rights_epoch"))
         connection.execute(text("DROP TABLE redo_records"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
     engine.dispose()
     again = open_fair(settings)
     new = next(again)
