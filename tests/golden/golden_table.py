@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from tests.golden import checks_accounting as accounting
+from tests.golden import checks_local as local
 from tests.golden import checks_noise as noise
 from tests.golden.golden_cases import Case, Checked
 
@@ -29,8 +30,6 @@ PENDING: dict[int, tuple[tuple[str, str], ...]] = {
         ("001_variance.json", "cases"),
         ("monte_carlo.json", "fraction"),
         ("monte_carlo.json", "range"),
-        ("tiers.json", "subset"),
-        ("tiers.json", "subset_plan"),
     ),
     8: (
         ("000_apps.json", "cases"),
@@ -44,6 +43,14 @@ PENDING: dict[int, tuple[tuple[str, str], ...]] = {
 
 _KL = "kl_conditional_low_plus kl_conditional_low_minus naive_increment total_kl_adaptive budget violated"
 _ROWS: tuple[tuple[str, str, str, Check, Fraction], ...] = (
+    (
+        "tiers.json",
+        "subset",
+        "d k eps t f variance expansion_eps rescale_to rescale_beta rescale_back_check",
+        local.subset,
+        CLOSED_FORM,
+    ),
+    ("tiers.json", "subset_plan", "d menu worst_ratio mean_ratio tiers", local.subset_plan, COMPUTED),
     (
         "tiers.json",
         "tsg",

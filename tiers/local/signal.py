@@ -62,6 +62,8 @@ class Signal:
 
     def ball(self) -> arb:
         """Return s at the working precision."""
+        if self.is_rational:
+            return exact(self.fraction())
         odds = self.odds()
         return odds / (1 + odds)
 
@@ -72,6 +74,11 @@ class Signal:
     def odds_value(self) -> float:
         """Return s/(1−s) as the nearest double."""
         return to_float(self.odds)
+
+    @property
+    def is_rational(self) -> bool:
+        """Return whether s is a rational number."""
+        return not self.weight
 
     def fraction(self) -> Fraction:
         """Return s exactly where it is rational.
@@ -139,6 +146,8 @@ def keep(upper: Signal, lower: Signal) -> Real:
         raise NoResidualError(repr(upper), repr(lower), witness)
     if upper == lower:
         return lambda: arb(1)
+    if upper.is_rational and lower.is_rational:  # a quotient of balls could never place a dyadic one
+        return lambda: exact(lower.fraction() / upper.fraction())
     return lambda: lower.ball() / upper.ball()
 
 
