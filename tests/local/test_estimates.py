@@ -104,7 +104,7 @@ def test_a_late_draw_has_that_law(laws: list[Subset], monkeypatch: pytest.Monkey
     upper, middle, lower = laws
     for above, below in ((reports(upper)[0], reports(lower)[0]), (reports(upper)[0], reports(lower)[-1])):
         between = Between(upper, middle, lower, above=above, below=below)
-        decided, undecided = law_of(lambda script: draw_between(between, script.tail(0)), 3, Fraction(1, 2**12))  # noqa: B023
+        decided, undecided = law_of(lambda script: draw_between(between, script.tail(0)), 3, Fraction(1, 2**14))  # noqa: B023
         assert undecided < Fraction(1, 3)
         for report in reports(middle):
             mass = decided.get(report, Fraction(0))
