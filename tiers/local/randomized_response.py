@@ -18,7 +18,7 @@ class RandomizedResponse:
 
     Law:        P(y | x) = s·[y = x] + (1−s)/d; t = e^ε/(e^ε + d − 1), f = (1−s)/d.
     Guarantee:  ε-LDP with e^ε = 1 + s·d/(1−s), attained by every report.
-    Args:       domain_size: d, 2 to 65,536. signal: s.
+    Args:       domain_size: d, 2 to 4,096. signal: s.
     Raises:     InvalidParameterError: a size out of range.
     Reference:  Warner 1965; Kairouz, Oh, Viswanath 2014.
     Example:

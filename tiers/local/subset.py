@@ -12,7 +12,7 @@ from tiers.real import Real
 
 __all__ = ["DOMAIN_LIMIT", "Subset", "check_domain", "expanded", "rescale"]
 
-DOMAIN_LIMIT = 2**16
+DOMAIN_LIMIT = 2**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Subset:
     Law:        P(S | x) = s·[x ∈ S]/C(d−1, k−1) + (1−s)/C(d, k); covers x with t = s + (1−s)k/d and any other value
                 with f = s(k−1)/(d−1) + (1−s)k/d.
     Guarantee:  ε-LDP with e^ε = 1 + s·d/((1−s)k), attained by every report; a set carries membership and no order.
-    Args:       domain_size: d, 2 to 65,536. subset_size: k, 1 to d−1. signal: s.
+    Args:       domain_size: d, 2 to 4,096. subset_size: k, 1 to d−1. signal: s.
     Raises:     InvalidParameterError: a size out of range.
     Reference:  Wang et al. 2026 (arXiv 2606.15543), section 5; Ye and Barg 2018.
     Example:

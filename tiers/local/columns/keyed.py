@@ -8,11 +8,10 @@ import numpy.typing as npt
 
 from tiers.errors import InvalidParameterError
 
-__all__ = ["REPORT_LIMIT", "ReportWords", "check_run", "halves", "run_of"]
+__all__ = ["REPORT_LIMIT", "ReportWords", "Scratch", "check_run", "halves"]
 
 REPORT_LIMIT = 2**32
 _BLOCK = 64
-_MOST = 1 << 20
 
 
 class ReportWords(Protocol):
@@ -32,22 +31,20 @@ class ReportWords(Protocol):
         ...
 
 
-def run_of(words: ReportWords, start: int, count: int) -> npt.NDArray[np.uint8]:
-    """Return `count` bytes of stream 0 from byte `start` on, wherever the blocks of the cipher lie."""
-    skip = start % _BLOCK
-    found = bytearray(skip + count + _BLOCK)
-    whole = np.frombuffer(found, np.uint8)
-    at = 0
-    while at < skip + count:
-        size = min(_MOST, skip + count - at)
-        if at == 0 and size == skip + count:
-            words.read_into(start - skip, size, found)
-        else:
-            piece = bytearray(size + _BLOCK)
-            words.read_into(start - skip + at, size, piece)
-            whole[at : at + size] = np.frombuffer(piece, np.uint8)[:size]
-        at += size
-    return whole[skip : skip + count]
+class Scratch:
+    """A buffer of one kernel's run: what was read last is valid until the next read."""
+
+    __slots__ = ("_buffer", "_whole")
+
+    def __init__(self, most: int) -> None:
+        self._buffer = bytearray(most + 2 * _BLOCK)
+        self._whole = np.frombuffer(self._buffer, np.uint8)
+
+    def run(self, words: ReportWords, start: int, count: int) -> npt.NDArray[np.uint8]:
+        """Return `count` bytes of stream 0 from byte `start` on, wherever the blocks of the cipher lie."""
+        skip = start % _BLOCK
+        words.read_into(start - skip, skip + count, self._buffer)
+        return self._whole[skip : skip + count]
 
 
 def halves(tail: Iterator[int], bits: int) -> Iterator[int]:

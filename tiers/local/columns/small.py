@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiers.errors import InvalidParameterError
-from tiers.local.columns.keyed import ReportWords, check_run, halves, run_of
+from tiers.local.columns.keyed import ReportWords, Scratch, check_run, halves
 from tiers.real import Real
 from tiers.sampling.bernoulli import refine, threshold
 
@@ -40,7 +40,9 @@ class SmallStep:
 
     def __init__(self, domain_size: int, above_size: int, below_size: int, keep: Real, width: int = _WIDTH) -> None:
         if not 1 <= above_size <= below_size < domain_size <= SMALL_DOMAIN:
-            raise InvalidParameterError("step", f"1 ≤ a ≤ b < d ≤ {SMALL_DOMAIN}", (domain_size, above_size, below_size))
+            raise InvalidParameterError(
+                "step", f"1 ≤ a ≤ b < d ≤ {SMALL_DOMAIN}", (domain_size, above_size, below_size)
+            )
         self.domain_size, self.above_size, self.below_size, self.keep = domain_size, above_size, below_size, keep
         self.half, self.full = width // 2, (1 << domain_size) - 1
         self.edge = threshold(keep, self.half)
@@ -56,14 +58,14 @@ class SmallStep:
         Raises:     InvalidParameterError: numbers of reports beyond 2³².
         """
         check_run(first, len(above))
-        out = np.empty_like(above)
+        out, scratch = np.empty_like(above), Scratch(8 * min(_CHUNK, len(above)))
         for at in range(0, len(above), _CHUNK):
             part = above[at : at + _CHUNK]
-            self._chunk(words, first + at, part, out[at : at + _CHUNK])
+            self._chunk(words, scratch, first + at, part, out[at : at + _CHUNK])
         return out
 
-    def _chunk(self, words: ReportWords, first: int, above: Sets, out: Sets) -> None:
-        lanes = run_of(words, 8 * first, 8 * len(above)).view(np.uint32)
+    def _chunk(self, words: ReportWords, scratch: Scratch, first: int, above: Sets, out: Sets) -> None:
+        lanes = scratch.run(words, 8 * first, 8 * len(above)).view(np.uint32)
         low, high = lanes[0::2], lanes[1::2]
         edge = min(self.edge, 2**32 - 1)
         kept = high < edge if self.edge == edge else np.ones(len(above), np.bool_)
