@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from itertools import chain, combinations, product
+from itertools import chain, combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_guarantee_values_are_told_apart_by_their_distance_exactly(m: int, attri
 
 def test_guarantee_every_coalition_of_reflips_learns_its_best_tier() -> None:
     tiers = [TWO, ONE, HALF]
-    turns = [to_float(reflip(a, b)) for a, b in zip(tiers, tiers[1:], strict=False)]
+    turns = [to_float(reflip(a, b)) for a, b in pairwise(tiers)]
     joint = {}
     for true in (0, 1):
         for seen in product((0, 1), repeat=3):
@@ -76,7 +76,7 @@ def test_estimates_are_unbiased_with_the_stated_variance_for_every_range_and_val
             chance = np.where(outputs == true, rates.true, rates.false).reshape(len(outputs), -1).prod(axis=1)
             inside = all(low <= x <= high for x, (low, high) in zip(place, wanted, strict=True))
             mean = float(chance @ values)
-            assert mean == pytest.approx(inside, abs=1e-12)
+            assert mean == pytest.approx(float(inside), abs=1e-12)
             spread = variance(grid, [place], wanted)
             assert float(chance @ values**2) - mean**2 == pytest.approx(spread, abs=1e-11)
             assert spread <= variance_bound(grid, 1, wanted) + 1e-12
