@@ -20,7 +20,7 @@ from tiers.noise.tsg import TwoSidedGeometric
 from tiers.residual.plan import residual
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["FORMATS", "PICTURES", "plot_alternatives", "plot_chain", "plot_residual"]
+__all__ = ["FORMATS", "PICTURES", "plot_alternatives", "plot_chain", "plot_residual", "save_figure"]
 
 FORMATS = (".png", ".svg")
 _ILLUSTRATION = bytes(32)  # a public key: the drawn example is an illustration, and never noise of a market
@@ -148,6 +148,7 @@ def _tick(chain: ChainPlan, place: int) -> str:
 
 
 def save_figure(paints: Sequence[Callable[[Axes], None]], path: Path, wide: float = 7.0) -> None:
+    """Write a row of axes, the same bytes for the same input; raises InvalidParameterError for another format."""
     if path.suffix not in FORMATS:
         raise InvalidParameterError("plot", f"a file name that ends in {' or '.join(FORMATS)}", path.name)
     with mpl.rc_context({"svg.hashsalt": "tiermarket", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):

@@ -29,6 +29,7 @@ Positions = npt.NDArray[np.uint16]
 Needs = npt.NDArray[np.int32]
 BLOCK = 32768
 _FEW = 24
+_SECOND_PASS = 4.0  # what looking for values to drop costs, in attempts
 _ONE = np.uint64(1)
 
 
@@ -242,6 +243,7 @@ def _aim(domain_size: int, above_size: int, below_size: int) -> _Aim:
         gap = (wanted - mean) / spread
         density, below = math.exp(-gap * gap / 2) / math.sqrt(2 * math.pi), math.erfc(-gap / math.sqrt(2)) / 2
         work = spread * (gap * below + density) / adds + 1.5 * spread * (density - gap * (1 - below)) / drops
+        work += _SECOND_PASS * (size > wanted)
         if work < best:
             most = max(wanted - mean + 4.5 * spread, 1) / adds
             best, found = work, _Aim(size, math.ceil(most + 3 * math.sqrt(most)) + 2)
