@@ -10,7 +10,7 @@ __all__ = ["covered_by_hash", "covered_by_sets", "covered_by_values"]
 
 Columns = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
-_CHUNK = 2**20
+_CHUNK = 2**21
 _FEW = 96
 
 

@@ -158,8 +158,8 @@ def split_exactly(left: int, right: int, size: int, word: int, bits: int, tail: 
     Law:        P(a) = C(left, a)·C(right, size−a)/C(left+right, size).
     Args:       word: `bits` uniform bits. tail: further words of 64 bits, read while these leave it open.
     Example:
-        >>> split_exactly(2, 2, 2, 0b0010, 4, iter([])), split_exactly(2, 2, 2, 0b0101, 4, iter([]))
-        (1, 1)
+        >>> split_exactly(2, 2, 2, 0b0001, 4, iter([])), split_exactly(2, 2, 2, 0b0101, 4, iter([]))
+        (0, 1)
     """
     total = comb(left + right, size)
     while True:
