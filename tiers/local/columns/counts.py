@@ -1,5 +1,7 @@
 """How many reports cover each value: bits counted by position, 64 at a time."""
 
+from threading import local
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,8 +12,9 @@ __all__ = ["covered_by_hash", "covered_by_sets", "covered_by_values"]
 
 Columns = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
-_CHUNK = 2**21
-_FEW = 96
+_CHUNK = 2**20
+_FEW = 96  # below 256: their sums are bytes
+_KEPT = local()
 
 
 def covered_by_sets(domain_size: int, sets: npt.NDArray[np.unsignedinteger]) -> Counts:
@@ -69,23 +72,47 @@ def _positional(lines: Columns) -> Counts:
         [4, 1, 0]
     """
     total = np.zeros((len(lines), 64), np.int64)
-    chunk = max(1, _CHUNK // len(lines))
+    chunk = max(_FEW, min(_CHUNK // len(lines), lines.shape[1]))
+    room = _room(len(lines), chunk)
     for at in range(0, lines.shape[1], chunk):
-        waiting, weight = lines[:, at : at + chunk], 1
+        waiting, weight, side = lines[:, at : at + chunk], 1, 0
         while waiting.shape[1]:
-            carries = []
+            carries, used = room.carries[side], 0
             while waiting.shape[1] > _FEW:
-                third = waiting.shape[1] // 3
+                third, whole = waiting.shape[1] // 3, waiting.shape[1]
                 a, b, c = (waiting[:, part * third : (part + 1) * third] for part in range(3))
-                differ = a ^ b
-                carry = a & b
-                carry |= differ & c
-                differ ^= c
-                carries.append(carry)
-                rest = waiting[:, 3 * third :]
-                waiting = np.concatenate([differ, rest], axis=1) if rest.shape[1] else differ
+                rest = whole - 3 * third
+                differ, met = room.other(waiting)[:, : third + rest], room.met[:, :third]
+                carry = carries[:, used : used + third]
+                np.bitwise_xor(a, b, out=differ[:, :third])
+                np.bitwise_and(a, b, out=carry)
+                np.bitwise_and(differ[:, :third], c, out=met)
+                np.bitwise_or(carry, met, out=carry)
+                np.bitwise_xor(differ[:, :third], c, out=differ[:, :third])
+                differ[:, third:] = waiting[:, 3 * third :]
+                waiting, used = differ, used + third
             found = np.unpackbits(np.ascontiguousarray(waiting).view(np.uint8), axis=1, bitorder="little")
-            total += weight * found.reshape(len(lines), -1, 64).sum(axis=1, dtype=np.int32)
-            waiting = np.concatenate(carries, axis=1) if carries else waiting[:, :0]
-            weight *= 2
+            total += weight * found.reshape(len(lines), -1, 64).sum(axis=1, dtype=np.uint8).astype(np.int64)
+            waiting, weight, side = carries[:, :used], weight * 2, 1 - side
     return total
+
+
+def _room(lines: int, chunk: int) -> "_Room":
+    """Return this thread's work space: fresh pages would cost more than the counting."""
+    kept: _Room | None = getattr(_KEPT, "room", None)
+    if kept is None or kept.met.shape[0] != lines or kept.met.shape[1] < chunk // 3 + 1:
+        kept = _KEPT.room = _Room(lines, chunk)
+    return kept
+
+
+class _Room:
+    """Work space of one count: carries of two weights in turn, sums in turn, and what both share."""
+
+    def __init__(self, lines: int, chunk: int) -> None:
+        self.carries = [np.empty((lines, chunk // 2 + 1), np.uint64) for _ in range(2)]
+        self.sums = [np.empty((lines, chunk // 3 + 3), np.uint64) for _ in range(2)]
+        self.met = np.empty((lines, chunk // 3 + 1), np.uint64)
+
+    def other(self, waiting: Columns) -> Columns:
+        """Return the sums that are not being read."""
+        return self.sums[1] if np.may_share_memory(waiting, self.sums[0]) else self.sums[0]
