@@ -62,6 +62,11 @@ def rows(quick: bool) -> list[Row]:
     return [*_plans(quick), *_reports(3 if quick else 5), *_stream(quick), *_ranges(quick)]
 
 
+def _finite(ratio: float) -> float:
+    """Return 0 for no ratio at all: JSON has no infinity."""
+    return ratio if math.isfinite(ratio) else 0.0
+
+
 def _even(high: str, low: str, tiers: int) -> Ladder:
     top, bottom = Fraction(high), Fraction(low)
     return Ladder(tuple(top - (top - bottom) * i / (tiers - 1) for i in range(tiers)))
@@ -84,7 +89,10 @@ def _plans(_: bool) -> list[Row]:
                 at_most(name + "mixed, worst", mixed.worst_ratio, bars[2], "× optimum", f"{len(mixed.paths)} paths"),
                 beside(name + "mixed, mean", mixed.mean_ratio, "× optimum", f"duality bound {mixed.lower_bound:.4f}"),
                 beside(
-                    name + "paper's templates, worst", max(template_ratios(d, ladder)), "× optimum", "inf: no template"
+                    name + "paper's templates, worst",
+                    _finite(max(template_ratios(d, ladder))),
+                    "× optimum",
+                    "0: some tier has no template",
                 ),
             ]
     return found
