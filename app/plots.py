@@ -20,7 +20,7 @@ from tiers.noise.tsg import TwoSidedGeometric
 from tiers.residual.plan import residual
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["FORMATS", "PICTURES", "plot_alternatives", "plot_chain", "plot_residual"]
+__all__ = ["FORMATS", "PICTURES", "plot_alternatives", "plot_chain", "plot_residual", "save_figure"]
 
 FORMATS = (".png", ".svg")
 _ILLUSTRATION = bytes(32)  # a public key: the drawn example is an illustration, and never noise of a market
@@ -51,7 +51,7 @@ def plot_chain(chain: ChainPlan, path: Path) -> None:
         axes.set_title("A chain: each tier is the tier before, and noise")
         axes.legend(frameon=False, loc="upper left")
 
-    _save((paint,), path, wide=max(5.0, 1.4 * len(chain.tiers)))
+    save_figure((paint,), path, wide=max(5.0, 1.4 * len(chain.tiers)))
 
 
 def plot_residual(chain: ChainPlan, path: Path) -> None:
@@ -70,7 +70,7 @@ def plot_residual(chain: ChainPlan, path: Path) -> None:
         axes.set_title(f"P(nothing is added) = {step.same_probability():.3f}")
         axes.legend(frameon=False)
 
-    _save((paint,), path)
+    save_figure((paint,), path)
 
 
 def plot_alternatives(ladder: Ladder, path: Path) -> None:
@@ -113,7 +113,7 @@ def plot_alternatives(ladder: Ladder, path: Path) -> None:
         axes.set_ylabel("loss ε of this tier and all below, together")
         axes.set_title("at one accuracy of each tier")
 
-    _save((accuracy, loss), path, wide=10.0)
+    save_figure((accuracy, loss), path, wide=10.0)
 
 
 def _loss(nodes: Sequence[Node], place: int) -> float:
@@ -147,7 +147,8 @@ def _tick(chain: ChainPlan, place: int) -> str:
     return f"tier {tier.rank}\nε = {decimal_text(tier.epsilon)}\n± {tier.half_width}{same}"
 
 
-def _save(paints: Sequence[Callable[[Axes], None]], path: Path, wide: float = 7.0) -> None:
+def save_figure(paints: Sequence[Callable[[Axes], None]], path: Path, wide: float = 7.0) -> None:
+    """Write a row of axes, the same bytes for the same input; raises InvalidParameterError for another format."""
     if path.suffix not in FORMATS:
         raise InvalidParameterError("plot", f"a file name that ends in {' or '.join(FORMATS)}", path.name)
     with mpl.rc_context({"svg.hashsalt": "tiermarket", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
