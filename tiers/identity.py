@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tiers.budget import NANO, decimal_text, nano_up
 from tiers.canonical import Document, canonical_bytes, tagged_hash
 from tiers.errors import InvalidParameterError
-from tiers.noise.law import NoiseLaw, law_from, parse_rational, parse_whole
+from tiers.noise.law import NoiseLaw, law_from, normal_form, parse_rational, parse_whole
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
@@ -61,6 +61,7 @@ class TierLaw:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", normal_form(self.noise))  # equal laws are one tier, whatever their name
         if not isinstance(self.delta, Fraction) or not 0 <= self.delta < 1:
             raise InvalidParameterError("delta", "a Fraction with 0 ≤ δ < 1", self.delta)
         if self.delta == 0 and not self.pure:

@@ -153,9 +153,13 @@ class MultiScaleDiscreteLaplace:
 
     def variance(self) -> float:
         """Return Var X = Σξ²·2p/(1−p)², in squared steps."""
-        squares = self.scales * (self.scales + 1) * (2 * self.scales + 1) // 6
         with precision(160):
-            return float((exact(squares) / (2 * (exact(self.rate) / 2).sinh() ** 2)).mid())
+            return float(self.variance_ball().mid())
+
+    def variance_ball(self) -> arb:
+        """Return Var X at the working precision."""
+        squares = self.scales * (self.scales + 1) * (2 * self.scales + 1) // 6
+        return exact(squares) / (2 * (exact(self.rate) / 2).sinh() ** 2)
 
     def half_width(self, confidence: Fraction) -> int:
         """Return the least integer h with P(|X| ≤ h) ≥ confidence: it covers at least the nominal share.

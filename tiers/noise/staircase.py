@@ -137,13 +137,28 @@ class Staircase:
     def variance(self) -> float:
         """Return Var X = 2·Σ_j c_j·Σ_m b^m·(mΔ + j)², c_j the first period."""
         with precision(192):
-            a, b = self._weights()
-            s0, s1, s2 = 1 / (1 - b), b / (1 - b) ** 2, b * (1 + b) / (1 - b) ** 3
-            total, period = arb(0), self.period
-            for j in range(period):
-                weight = a if j < self.inner else a * b
-                total += weight * (period * period * s2 + 2 * period * j * s1 + j * j * s0)
-            return float((2 * total).mid())
+            return float(self.variance_ball().mid())
+
+    def variance_ball(self) -> arb:
+        """Return Var X at the working precision; the sums over a period have closed forms."""
+        a, b = self._weights()
+        s0, s1, s2 = 1 / (1 - b), b / (1 - b) ** 2, b * (1 + b) / (1 - b) ** 3
+        inner, period = _power_sums(self.inner), _power_sums(self.period)
+        m0, m1, m2 = (low + b * (full - low) for low, full in zip(inner, period, strict=True))
+        return 2 * a * (m0 * self.period**2 * s2 + 2 * self.period * m1 * s1 + m2 * s0)
+
+    def poles(self) -> tuple[tuple[acb, acb], ...]:
+        """Return every root w of w^Δ = b with C_w, so that P(X = k) = Σ C_w·w^|k|, at the working precision.
+
+        Law:        C_w = a·(1 − b)·w^(1 − inner)/(Δ·(1 − w)), the discrete Fourier sum of the first period.
+        """
+        a, b = self._weights()
+        size, found = (-exact(self.rate) / self.period).exp(), []
+        for turn in range(self.period):
+            angle = exact(Fraction(2 * turn, self.period))
+            root = size * acb(angle.cos_pi(), angle.sin_pi())
+            found.append((root, a * (1 - b) * root ** (1 - self.inner) / (self.period * (1 - root))))
+        return tuple(found)
 
     def half_width(self, confidence: Fraction) -> int:
         """Return the least integer h with P(|X| ≤ h) ≥ confidence: it covers at least the nominal share.
@@ -181,3 +196,8 @@ class Staircase:
     def _weights(self) -> tuple[arb, arb]:
         b = (-exact(self.rate)).exp()
         return (1 - b) / (2 * self.inner + 2 * b * (self.period - self.inner) - (1 - b)), b
+
+
+def _power_sums(count: int) -> tuple[int, int, int]:
+    """Return Σ j⁰, Σ j¹ and Σ j² over j < count."""
+    return count, count * (count - 1) // 2, (count - 1) * count * (2 * count - 1) // 6

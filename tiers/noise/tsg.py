@@ -141,6 +141,10 @@ class TwoSidedGeometric:
         """Return Var X = 2p/(1−p)² = 1/(2·sinh²(rate/2)), in squared steps."""
         return 1 / (2 * math.sinh(float(self.rate) / 2) ** 2)
 
+    def variance_ball(self) -> arb:
+        """Return Var X at the working precision."""
+        return 1 / (2 * (exact(self.rate) / 2).sinh() ** 2)
+
     def half_width(self, confidence: Fraction) -> int:
         """Return the least integer h with P(|X| ≤ h) ≥ confidence: it covers at least the nominal share.
 
