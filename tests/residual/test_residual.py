@@ -1,5 +1,6 @@
 """Residuals: upper + s has the law of lower, by convolution; what does not exist is refused with a witness."""
 
+import itertools
 import math
 import re
 from fractions import Fraction
@@ -24,6 +25,7 @@ from tiers.noise.tsg import TwoSidedGeometric
 from tiers.real import precision
 from tiers.residual import BallProof, ClosedForm, FiniteMix, Residual, SlackBound, residual
 from tiers.residual.laws import roots_of
+from tiers.residual.proof import OUTWEIGHED, Negative, outweighed, prove
 from tiers.sensitivity import ChangeSet
 
 F = Fraction
@@ -41,7 +43,7 @@ def assert_convolves(step: Residual, upper: NoiseLaw, lower: NoiseLaw, reach: in
     close = 1e-5 if step.certificate.tau else 1e-9
     assert math.isclose(step.variance(), lower.variance() - upper.variance(), rel_tol=close)
     assert math.isclose(step.variance(), float((s * np.arange(-reach, reach + 1) ** 2).sum()), rel_tol=close)
-    assert step.same_probability() == step.pmf(0)
+    assert math.isclose(step.same_probability(), step.pmf(0), rel_tol=1e-12)
 
 
 EXACT = [
@@ -295,10 +297,23 @@ def test_a_residual_keeps_its_digits_where_both_variances_nearly_agree() -> None
     assert math.isclose(step.variance(), float(wanted.mid()), rel_tol=1e-15)
 
 
-def test_wide_laws_are_proved_for_all_k() -> None:
-    step = residual(MSD(64, F(12)), TSG(F(5, 64)))
-    assert isinstance(step.certificate, BallProof)
-    assert step.certificate.checked_to == 64 * 65 // 2
-    places = np.arange(-3000, 3001)
-    total = math.fsum(step.pmf(int(k)) for k in places)
-    assert abs(total - 1) < 1e-9
+def test_wide_laws_are_proved_for_all_k_by_both_proofs() -> None:
+    upper, lower = MSD(32, F(12)), TSG(F(5, 32))
+    step = residual(upper, lower)
+    assert step.certificate == ClosedForm(OUTWEIGHED)
+    slow = prove(FiniteMix(upper, lower))
+    assert isinstance(slow, BallProof)
+    assert slow.checked_to == 32 * 33 // 2
+    assert abs(math.fsum(step.pmf(k) for k in range(-900, 901)) - 1) < 1e-9
+
+
+def test_what_is_outweighed_is_never_negative_and_what_is_negative_never_outweighed() -> None:
+    seen = set()
+    for scales, rate, lower in itertools.product(
+        (2, 3), (F(2), F(3), F(4)), (TSG(F(1, 4)), TSG(F(3, 2)), MSD(2, F(1)))
+    ):
+        upper = MSD(scales, rate)
+        sure, found = outweighed(upper, lower), prove(FiniteMix(upper, lower))
+        assert not (sure and isinstance(found, Negative))
+        seen.add((sure, type(found)))
+    assert {(True, BallProof), (False, Negative)} <= seen

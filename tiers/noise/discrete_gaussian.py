@@ -26,7 +26,7 @@ from tiers.noise.hockey import float_above
 from tiers.noise.renyi import check_order, concentrated
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import TableTails, Tails
-from tiers.real import exact, precision
+from tiers.real import Real, exact, floor_scaled, precision
 from tiers.sensitivity import ChangeSet
 
 __all__ = ["DiscreteGaussian"]
@@ -198,16 +198,24 @@ def _theta(rate: arb, shift: Fraction) -> arb:
 
 @lru_cache(maxsize=64)
 def _table(sigma: Fraction, bits: int) -> LatticeTable:
+    """Return the table by e^(−(k+1)²/2σ²) = e^(−k²/2σ²)·q_k, q_(k+1) = q_k·e^(−1/σ²), on integers floored each time.
+
+    The start and both factors are within 1 unit of 2^−fine, and each floor loses less than 1: q_k is off by at most
+    2k + 1 units and the k-th mass by at most k² + 2k + 1, which `fine` makes less than a quarter of 2^−bits.
+    """
     reach = math.ceil(float(sigma) * math.sqrt(2 * (bits + 4) * math.log(2))) + 1
-    with precision(bits + 64 + reach.bit_length()):
-        step = (-1 / (2 * exact(sigma) ** 2)).exp()
-        square, factor = step * step, step
-        value = arb(2) ** bits / _partition(sigma)
-        half = []
-        for _ in range(reach + 1):
-            half.append(int((value.mid() + exact(Fraction(1, 2))).floor().unique_fmpz()))
-            assert value.rad() < 0.25
-            value, factor = value * factor, factor * square
+    fine = bits + 2 * (reach + 1).bit_length() + 3
+
+    def fall(times: int) -> Real:
+        return lambda: (exact(-times / (2 * sigma**2))).exp()
+
+    value = floor_scaled(lambda: 1 / _partition(sigma), fine)
+    factor, square = floor_scaled(fall(1), fine), floor_scaled(fall(2), fine)
+    shift = fine - bits
+    half, round_up = [], 1 << (shift - 1)
+    for _ in range(reach + 1):
+        half.append((value + round_up) >> shift)
+        value, factor = value * factor >> fine, factor * square >> fine
     return LatticeTable(-reach, (*half[:0:-1], *half), bits, error=1, outside=1)
 
 

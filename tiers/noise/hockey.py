@@ -16,7 +16,7 @@ from tiers.real import exact, floor_scaled
 __all__ = ["TailsOf", "delta_of_shift", "delta_units", "epsilon_of_shift", "float_above", "gamma_units"]
 
 TailsOf = Callable[[int], Tails]
-_FIRST_BITS = 192
+_FIRST_BITS = 120  # four digits of a Python integer: enough for δ ≥ 10⁻⁹ at 10⁻¹² of itself
 _BITS_LIMIT = 1 << 13
 _GOOD = 46
 _NUDGE = 1 + 2**-44

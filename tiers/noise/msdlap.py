@@ -14,8 +14,9 @@ from tiers.errors import InvalidParameterError
 from tiers.guarantee import hockey_stick
 from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, check_loss, least, least_integer
 from tiers.noise.pure import pure_renyi, scales_crossed
+from tiers.noise.series import SERIES_LIMIT, half_width_by_series, scale_masses, series_length
 from tiers.noise.table import LatticeTable
-from tiers.noise.tails import BallTails
+from tiers.noise.tails import BallTails, TableTails
 from tiers.real import exact, precision
 from tiers.sensitivity import ChangeSet
 
@@ -169,7 +170,8 @@ class MultiScaleDiscreteLaplace:
             1
         """
         check_confidence(confidence)
-        return least_integer(lambda h: self.covers(h, confidence))
+        known = half_width_by_series(self.scales, self.rate, confidence)
+        return known if known is not None else least_integer(lambda h: self.covers(h, confidence))
 
     def covers(self, half_width: int, confidence: Fraction) -> bool:
         """Return whether certainly P(|X| ≤ h) ≥ confidence."""
@@ -179,12 +181,11 @@ class MultiScaleDiscreteLaplace:
 
     def table(self, bits: int) -> LatticeTable:
         """Return the certified table of the law in units of 2^−bits; refused where it would be too wide."""
-        spare = bits + 8 + 3 * self.scales
-        reach = math.ceil(spare * Fraction(7, 10) * self.scales / self.rate) + self.scales**2
-        with precision(256):
-            while not self.log_tail_ball(reach + 1, 64) <= -exact(bits):
-                reach += reach // 8 + 1
-        return LatticeTable.from_tails(BallTails(self._log_mass, self.log_tail_ball, bits, reach))
+        return _table(self, bits)
+
+    def tails(self, bits: int) -> TableTails:
+        """Return masses and tails in units of 2^−bits; refused where a table would be too wide."""
+        return _tails(self, bits)
 
     def poles(self) -> tuple[tuple[acb, acb], ...]:
         """Return every root w, |w| < 1, with C_w, so that P(X = k) = Σ C_w·w^|k|, at the working precision."""
@@ -192,7 +193,8 @@ class MultiScaleDiscreteLaplace:
 
         return _poles(self.scales, self.rate, int(ctx.prec))
 
-    def _log_mass(self, k: int, bits: int) -> arb:
+    def log_mass_ball(self, k: int, bits: int) -> arb:
+        """Return log P(X = k) as a ball of at least `bits` bits."""
         return self._settle(lambda: self.pmf_ball(k), bits + 16).log()
 
     def _settle(self, value: Callable[[], arb], accuracy: int = 64) -> arb:
@@ -205,6 +207,31 @@ class MultiScaleDiscreteLaplace:
                 return ball
             bits *= 2
         raise InvalidParameterError("rate", f"one that {_BITS_LIMIT} bits can resolve", self.rate)
+
+
+@lru_cache(maxsize=64)
+def _tails(law: MultiScaleDiscreteLaplace, bits: int) -> TableTails:
+    return TableTails(_table(law, bits))
+
+
+@lru_cache(maxsize=64)
+def _table(law: MultiScaleDiscreteLaplace, bits: int) -> LatticeTable:
+    """Return the table: by power series where they are short, else mass by mass from the roots."""
+    length = series_length(law.scales, law.rate, bits + 2)
+    if length > SERIES_LIMIT:
+        reach = length
+        with precision(256):
+            while not law.log_tail_ball(reach + 1, 64) <= -exact(bits):
+                reach += reach // 8 + 1
+        return LatticeTable.from_tails(BallTails(law.log_mass_ball, law.log_tail_ball, bits, reach))
+    masses = scale_masses(law.scales, law.rate, length, bits + 8)
+    with precision(bits + 64):
+        unit = arb(2) ** bits
+        half = [int((mass.mid() * unit + arb(0.5)).floor().unique_fmpz()) for mass in masses]
+    while len(half) > 1 and not half[-1]:
+        half.pop()
+    # each mass is within 1/2 + 2⁻⁴, and all that is not listed sums to less than the rounding of all that was
+    return LatticeTable(1 - len(half), (*half[:0:-1], *half), bits, error=1, outside=2 * length)
 
 
 @lru_cache(maxsize=256)

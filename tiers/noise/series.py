@@ -5,13 +5,27 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
 from flint import arb, arb_poly, arb_series, ctx
+from numpy.typing import NDArray
+from scipy.signal import lfilter
 
+from tiers.noise.calibrate import least_integer
 from tiers.real import exact, precision
 
-__all__ = ["SERIES_LIMIT", "falling", "scale_masses", "series_length"]
+__all__ = [
+    "FLOAT_LIMIT",
+    "SERIES_LIMIT",
+    "falling",
+    "half_width_by_series",
+    "one_side",
+    "scale_masses",
+    "series_error",
+    "series_length",
+]
 
 SERIES_LIMIT = 1 << 15
+FLOAT_LIMIT = 1 << 20
 
 
 def falling(scales: Sequence[int], rate: Fraction) -> arb_poly:
@@ -29,17 +43,70 @@ def falling(scales: Sequence[int], rate: Fraction) -> arb_poly:
 
 
 def series_length(scales: int, rate: Fraction, bits: int) -> int:
-    """Return how many terms of 1/Π(1 − p·z^ξ), ξ ≤ scales, leave less than 2^−bits of every mass.
+    """Return n with P(Y ≥ n) ≤ 2^−bits for Y = Σ ξ·Geometric(p), one side of the law: the terms a series needs.
 
-    Law:        the terms are at most B·e^(−n·rate/2Δ), B = Π 1/(1 − e^(−rate + ξ·rate/2Δ)), by Cauchy's estimate.
+    Law:        P(Y ≥ n) ≤ e^(−θn)·Π (1 − p)/(1 − p·e^(θξ)) for every θ < rate/Δ (Chernoff); the best of some θ.
     Example:
         >>> series_length(1, Fraction(1), 64)
-        49
+        47
     """
-    slow = float(rate) / (2 * scales)
-    bound = -sum(math.log(-math.expm1(-float(rate) + place * slow)) for place in range(1, scales + 1))
-    whole = 2 * bound + bits * math.log(2) - math.log(-math.expm1(-2 * slow)) + 1
-    return math.ceil(whole / (2 * slow)) + 1
+    fall, best = float(rate), math.inf
+    for share in (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98):
+        slow = share * fall / scales
+        whole = sum(math.log(math.expm1(-fall) / math.expm1(slow * place - fall)) for place in range(1, scales + 1))
+        best = min(best, (whole + bits * math.log(2)) / slow)
+    return math.ceil(best * (1 + 1e-9)) + 1
+
+
+def one_side(scales: int, rate: Fraction, length: int, over: tuple[int, Fraction] | None = None) -> NDArray[np.float64]:
+    """Return the first coefficients of Π (1 − q·z^ξ)/(1 − p·z^ξ) as doubles: with `over` = (scales, rate of q ≤ p).
+
+    No term is negative, so nothing cancels: each is right to `series_error` of itself.
+
+    Example:
+        >>> [round(float(each), 6) for each in one_side(1, Fraction(1), 3)]
+        [1.0, 0.367879, 0.135335]
+    """
+    above, steep = over if over is not None else (0, rate)
+    decay, gap = math.exp(-rate), -math.exp(-rate) * math.expm1(float(rate - steep))
+    found = np.zeros(length)
+    found[0] = 1.0
+    for scale in range(1, scales + 1):
+        whole = -(-length // scale) * scale
+        rows = np.concatenate([found, np.zeros(whole - length)]).reshape(-1, scale)
+        summed = lfilter([1.0], [1.0, -decay], rows, axis=0)
+        if scale <= above:  # (1 − q·z)/(1 − p·z) = 1 + (p − q)·z/(1 − p·z)
+            summed = rows + gap * np.concatenate([np.zeros((1, scale)), summed[:-1]])
+        found = summed.reshape(-1)[:length]
+    return found
+
+
+def series_error(scales: int, length: int) -> float:
+    """Return a bound on the relative error of `one_side`, of a sum of products of two of its terms, and of (1−p)^2Δ."""
+    return (8 * length + 16 * scales + 64) * 2.0**-53
+
+
+def half_width_by_series(scales: int, rate: Fraction, confidence: Fraction) -> int | None:
+    """Return the least h with P(|X| ≤ h) ≥ confidence where doubles can tell, else None.
+
+    Law:        P(X ≥ m) = (1−p)^2Δ·Σ_n h_n·Σ_(j ≥ n+m) h_j, every term positive, less at most 2^−43 for what is cut.
+    Example:
+        >>> half_width_by_series(2, Fraction(4), Fraction(95, 100))
+        1
+    """
+    length = series_length(scales, rate, 44)
+    if length > FLOAT_LIMIT:
+        return None
+    terms = one_side(scales, rate, length)
+    suffix = np.append(np.cumsum(terms[::-1])[::-1], 0.0)
+    whole, miss = (-math.expm1(-float(rate))) ** (2 * scales), float(1 - confidence) / 2
+    off = series_error(scales, length) + 2**-50
+
+    def tail(m: int) -> float:
+        return whole * float(terms[: length - m] @ suffix[m:length]) if m < length else 0.0
+
+    h = least_integer(lambda width: tail(width + 1) * (1 + off) + 2**-43 <= miss * (1 - 2**-50))
+    return h if h == 0 or tail(h) * (1 - off) > miss * (1 + 2**-50) else None
 
 
 @lru_cache(maxsize=64)
@@ -70,5 +137,5 @@ def _masses(scales: int, rate: Fraction, count: int, bits: int) -> tuple[arb, ..
         ctx.cap = before
     products = (arb_poly(terms) * arb_poly(terms[::-1])).coeffs()
     whole = (1 - (-exact(rate)).exp()) ** (2 * scales)
-    blur = arb(0, arb(2) ** -bits)
+    blur = arb(0, 2 * arb(2) ** -bits)  # the pairs of terms of which one is cut
     return tuple(whole * products[length - 1 + k] + blur for k in range(count))

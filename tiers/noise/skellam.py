@@ -214,7 +214,7 @@ def _tails(rate: Fraction, bits: int) -> Tails:
     if rate <= _TABLE_RATE and reach < ENTRIES_LIMIT // 2:
         return TableTails(skellam_table(rate, bits))
     law = Skellam(rate)
-    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, bits // 2, law.variance())
+    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, 7 * bits // 10, law.variance())
 
 
 def _normal_quantile(confidence: Fraction) -> float:

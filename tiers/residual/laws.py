@@ -12,7 +12,7 @@ from flint import acb, arb, arb_poly, ctx
 from tiers.errors import InvalidParameterError
 from tiers.noise.laplace import Laplace
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
-from tiers.noise.series import SERIES_LIMIT, falling, scale_masses, series_length
+from tiers.noise.series import FLOAT_LIMIT, SERIES_LIMIT, falling, one_side, scale_masses, series_length
 from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.real import exact, precision
@@ -102,6 +102,22 @@ class FiniteMix:
             return self.lower.variance_ball() - self.upper.variance_ball()
 
         return float(_settled(missing, 60, self).mid())
+
+    def same_probability(self) -> float:
+        """Return P(s = 0): where every scale has a residual of its own, as a sum of squares of doubles, all positive.
+
+        Law:        P(s = 0) = Π_upper (1−q)^−2·Π_lower (1−p)²·Σ g_n², g the coefficients of Π(1 − q·z^ξ)/Π(1 − p·z^ξ).
+        """
+        if not isinstance(self.lower, MultiScaleDiscreteLaplace):
+            return self.pmf(0)
+        above, below = as_scales(self.upper), self.lower
+        length = series_length(below.scales, below.rate, 48)
+        if above.rate < below.rate or above.scales > below.scales or length > FLOAT_LIMIT:
+            return self.pmf(0)
+        terms = one_side(below.scales, below.rate, length, (above.scales, above.rate))
+        falls = [(below.scales, below.rate), (-above.scales, above.rate)]
+        whole = sum(2 * count * math.log(-math.expm1(-float(rate))) for count, rate in falls)
+        return math.exp(whole) * float(terms @ terms)
 
     def settled(self, k: int, accuracy: int = 60) -> arb:
         """Return P(s = k) as a ball of relative accuracy 2^−`accuracy`; the exact 0 off the grid."""

@@ -16,11 +16,12 @@ from tiers.noise.tsg import TwoSidedGeometric, ZeroInflated
 from tiers.residual.certificate import Certificate, ClosedForm, SlackBound
 from tiers.residual.laws import FiniteMix, Geometric, LaplaceResidual, Rational, as_scales
 from tiers.residual.necessary import lighter_tail
-from tiers.residual.proof import Negative, prove
+from tiers.residual.proof import OUTWEIGHED, Negative, outweighed, prove
 from tiers.residual.slack import approximate
 
 __all__ = ["Residual", "residual"]
 
+_DEAR_DEGREE = 64
 _Law = NoiseLaw | ContinuousLaw | LatticeTable
 _Step = ZeroInflated | Skellam | FiniteMix | LatticeTable | Gaussian | LaplaceResidual
 
@@ -67,6 +68,8 @@ class Residual:
                 return float(self.law.stay)
             case Gaussian():
                 return 0.0
+            case FiniteMix():
+                return self.law.same_probability()
             case _:
                 return self.law.pmf(0)
 
@@ -108,6 +111,8 @@ def _find(upper: _Law, lower: _Law) -> Residual:
         if lighter is not None:
             raise NoResidualError(_name(upper), _name(lower), lighter)
         if isinstance(upper, Geometric) and isinstance(lower, Rational):
+            if FiniteMix(upper, lower).degree > _DEAR_DEGREE and outweighed(upper, lower):
+                return Residual(upper, lower, FiniteMix(upper, lower), ClosedForm(OUTWEIGHED))
             proved = _proved(upper, lower)
             if proved is not None:
                 return proved

@@ -8,12 +8,37 @@ from flint import acb, arb
 
 from tiers.real import exact, precision
 from tiers.residual.certificate import BallProof
-from tiers.residual.laws import FiniteMix, Term
+from tiers.residual.laws import FiniteMix, Geometric, Rational, Term, as_scales
+from tiers.sensitivity import ChangeSet
 
-__all__ = ["Negative", "prove"]
+__all__ = ["OUTWEIGHED", "Negative", "outweighed", "prove"]
 
 _BITS_LIMIT = 1 << 12
 _BODY_LIMIT = 4096
+
+
+OUTWEIGHED = "Π(1 + p² + 2p·e^L(ξ)) < 2·Π(1 + p²), L(ξ) the lower law's loss at a shift by ξ"
+
+
+def outweighed(upper: Geometric, lower: Rational) -> bool:
+    """Return whether the middle of the signed measure certainly outweighs all that it takes away, at every k.
+
+    A product term that shifts the lower law by ξ₁ ± ξ₂ … weighs p a shift, and multiplies its probability by at most
+    e^L(ξ₁)·e^L(ξ₂)…; all of them together are less than the one term without a shift. Enough, and not needed.
+
+    Example:
+        >>> from tiers.noise.msdlap import MultiScaleDiscreteLaplace
+        >>> from tiers.noise.tsg import TwoSidedGeometric
+        >>> outweighed(MultiScaleDiscreteLaplace(64, Fraction(12)), TwoSidedGeometric(Fraction(5, 64)))
+        True
+    """
+    law = as_scales(upper)
+    with precision(128):
+        decay = (-exact(law.rate)).exp()
+        middle, all_terms = 1 + decay * decay, arb(1)
+        for scale in range(1, law.scales + 1):
+            all_terms *= 1 + 2 * decay * exact(lower.epsilon(ChangeSet.scalar(scale))).exp() / middle
+        return bool(all_terms < 2)
 
 
 @dataclass(frozen=True, slots=True)
