@@ -79,8 +79,8 @@ def _log_variance(scales: int, rate: Fraction) -> float:
 def candidates(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> tuple[NoiseLaw, ...]:
     """Return the laws that a tier of an exact chain may choose from, the least noisy first.
 
-    Two-sided geometric noise always; where an entry can move by 2 steps or more, multi-scale noise on the best number of
-    scales and on as many as the step, even where it is the noisier (a tier above may lead to it only); Skellam noise
+    Two-sided geometric noise always; where an entry can move by 2 steps or more, multi-scale noise on the best number
+    of scales and on as many as the step, even where it is the noisier (a tier above may lead to it only); Skellam noise
     with δ > 0, unless it needs more noise than the two-sided geometric, which one look at its δ tells.
 
     Example:

@@ -12,20 +12,22 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol
 
-from flint import fmpz_poly
+import numpy as np
+from numpy.typing import NDArray
 
 from tiers.errors import InvalidParameterError
 from tiers.noise.calibrate import check_delta
-from tiers.noise.hockey import TailsOf, delta_of_shift, delta_units, epsilon_of_shift, float_above, gamma_units
+from tiers.noise.hockey import delta_of_shift, delta_units, epsilon_of_shift, float_above, gamma_units
+from tiers.noise.losses import MASS_UP, Losses
 from tiers.noise.tails import Tails
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["VECTORS_LIMIT", "LogConcave", "LossLaw", "compose", "delta_over", "epsilon_over", "maximal_changes"]
+__all__ = ["VECTORS_LIMIT", "LogConcave", "Release", "compose", "delta_over", "epsilon_over", "maximal_changes"]
 
 VECTORS_LIMIT = 64
 _BITS = 192
-_POINTS = 4096
-_DEAR_POINTS = 256
+_POINTS = 1024
+_DEAR_POINTS = 128
 _BINS_LIMIT = 1024
 
 
@@ -38,6 +40,10 @@ class LogConcave(Protocol):
 
     def variance(self) -> float:
         """Return Var X."""
+        ...
+
+    def losses(self, shift: int) -> Losses | None:
+        """Return the losses of one entry under a shift, or None where they are too many."""
         ...
 
     def __hash__(self) -> int: ...
@@ -58,7 +64,11 @@ def delta_over(law: LogConcave, epsilon: Fraction, change_set: ChangeSet) -> flo
         raise InvalidParameterError("epsilon", "a Fraction with 0 ≤ ε ≤ 10⁴", epsilon)
     if change_set.bins == 1:
         return delta_of_shift(law.tails, change_set.total, epsilon)
-    return max(losses.delta(epsilon) for losses in _losses(law, change_set))
+    return max(release.delta(_float_below(epsilon)) for release in _releases(law, change_set))
+
+
+def _float_below(value: Fraction) -> float:
+    return -float_above(-value)
 
 
 def epsilon_over(law: LogConcave, delta: Fraction, change_set: ChangeSet) -> float:
@@ -71,12 +81,12 @@ def epsilon_over(law: LogConcave, delta: Fraction, change_set: ChangeSet) -> flo
     """
     if change_set.bins == 1:
         return epsilon_of_shift(law.tails, change_set.total, delta)
-    return max(losses.epsilon(check_delta(delta)) for losses in _losses(law, change_set))
+    return max(release.epsilon(check_delta(delta)) for release in _releases(law, change_set))
 
 
 @lru_cache(maxsize=64)
-def _losses(law: LogConcave, change_set: ChangeSet) -> "tuple[LossLaw, ...]":
-    return tuple(compose(law.tails, change, law.variance()) for change in maximal_changes(change_set))
+def _releases(law: LogConcave, change_set: ChangeSet) -> "tuple[Release, ...]":
+    return tuple(compose(law, change) for change in maximal_changes(change_set))
 
 
 @lru_cache(maxsize=1024)
@@ -112,94 +122,114 @@ def maximal_changes(change_set: ChangeSet, limit: int = VECTORS_LIMIT) -> tuple[
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class LossLaw:
-    """A law of privacy losses on the grid i·width, in units of 2^−192, that dominates the true one.
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A vector's release under one change: the composed losses of all bins but one, on a grid, and those of the last.
 
-    Law:        δ(ε) ≤ infinite + Σ_{i·width > ε} masses[i]·(1 − e^(ε − i·width)) for every ε ≥ 0.
-    Example:
-        >>> LossLaw(width=Fraction(1), first=0, masses=(2**191, 2**191), infinite=0).delta(Fraction(1))
-        0.0
+    Law:        δ(ε) ≤ Σ_ℓ mass(ℓ)·δ_last(ε − ℓ) + infinite: the last bin is never put on a grid.
     """
 
-    width: Fraction
-    first: int
-    masses: tuple[int, ...]
-    infinite: int
+    others: Losses
+    last: Losses
 
-    def delta(self, epsilon: Fraction) -> float:
-        """Return δ(ε) of this law, rounded up."""
-        start = math.floor(epsilon / self.width) + 1
-        total, step = self.infinite, gamma_units(-self.width, _BITS)
-        kept = gamma_units(epsilon - start * self.width, _BITS) - 1
-        for place in range(start, self.first + len(self.masses)):
-            if place >= self.first:
-                total += (self.masses[place - self.first] * ((1 << _BITS) - kept) >> _BITS) + 1
-            kept = kept * step >> _BITS
-        return min(1.0, float_above(Fraction(total, 1 << _BITS)))
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        mixed = self.others.masses @ self.last.deltas(epsilon - self.others.values)
+        return min(1.0, float(mixed + self.others.infinite) * MASS_UP + 1e-300)
 
     def epsilon(self, delta: Fraction) -> float:
-        """Return the least double ε found with δ(ε) ≤ `delta`, within 10⁻¹² and never below it; inf if none."""
-        low, high = 0.0, float_above(self.width * (self.first + len(self.masses)))
-        if self.delta(Fraction(high)) > delta:
+        """Return an ε with δ(ε) ≤ `delta`, within 10⁻¹² of the least and never below it; inf if there is none."""
+        low, high = 0.0, max(float(law.values[-1]) if len(law.values) else 0.0 for law in (self.others, self.last))
+        high = 2 * high + 1
+        if Fraction(self.delta(high)) > delta:
             return math.inf
-        if self.delta(Fraction(0)) <= delta:
+        if Fraction(self.delta(0.0)) <= delta:
             return 0.0
-        for _ in range(50):
+        while high - low > 1e-13 * high:
             middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(Fraction(middle)) <= delta else (middle, high)
+            if not low < middle < high:
+                break
+            low, high = (low, middle) if Fraction(self.delta(middle)) <= delta else (middle, high)
         return high
 
-    def plus(self, other: "LossLaw", most: int) -> "LossLaw":
-        """Return the law of the sum of two independent losses; a sum above `most` counts as infinite."""
-        product = (fmpz_poly(list(self.masses)) * fmpz_poly(list(other.masses))).coeffs()
-        masses = [(int(mass) >> _BITS) + 1 for mass in product]
-        first = self.first + other.first
-        infinite = (self._total() * other._total() - sum(self.masses) * sum(other.masses) >> _BITS) + 1
-        if first < -most:
-            cut = min(-most - first, len(masses) - 1)
-            masses, first = [sum(masses[: cut + 1]), *masses[cut + 1 :]], first + cut
-        keep = max(1, most - first + 1)
-        return LossLaw(self.width, first, tuple(masses[:keep]), infinite + sum(masses[keep:]))
 
-    def _total(self) -> int:
-        return sum(self.masses) + self.infinite
+def compose(law: LogConcave, change: tuple[int, ...], points: int = 0) -> Release:
+    """Return the release of a vector under `change`, each entry with its own noise.
 
-
-def compose(tails_of: TailsOf, change: tuple[int, ...], spread: float, points: int = 0) -> LossLaw:
-    """Return a law of losses that dominates the release of a vector under `change`, each entry with its own noise.
-
-    Args:       tails_of: of the law of one entry. change: |d_j| > 0 of the touched bins. spread: the variance of one
-                entry. points: grid points on each side; by default 4,096, or 256 where masses are dear.
+    Args:       law: of one entry. change: |d_j| > 0 of the touched bins. points: grid points on each side for more than
+                two bins; by default 1,024, or 128 where masses are dear.
     Example:
         >>> from tiers.noise.skellam import Skellam
         >>> noise = Skellam(Fraction(712043726159, 10**11))
-        >>> f"{compose(noise.tails, (1, 1), 14.2).delta(Fraction(1)):.1e}"
+        >>> f"{compose(noise, (1, 1)).delta(1.0):.1e}"
         '5.6e-04'
     """
-    tails = tails_of(_BITS)
-    points = points or (_DEAR_POINTS if tails.variance else _POINTS)
-    counts = Counter(change)
-    single = {shift: _largest_loss(tails, shift) for shift in counts}
-    variance = sum(shift * shift for shift in change) / spread
-    gaussian = max(single.values()) + variance / 2 + 11 * math.sqrt(variance)
-    most = min(sum(single[shift] for shift in change), gaussian)
-    width = Fraction(most / points)
-    whole = LossLaw(width, 0, (1 << _BITS,), 0)
-    for shift, count in counts.items():
-        whole = whole.plus(_power(_joined(tails, shift, width, single[shift]), count, points), points)
-    return whole
+    single = {shift: _single(law, shift, points or _DEAR_POINTS) for shift in set(change)}
+    *others, last = sorted(change)
+    if not others:
+        return Release(Losses(np.zeros(1), np.ones(1), 0.0), single[last])
+    if len(others) == 1:
+        return Release(single[others[0]], single[last])
+    points = points or _POINTS
+    spread = sum(shift * shift for shift in others) / law.variance()
+    ends = {shift: float(np.abs(single[shift].values[[0, -1]]).max()) for shift in set(others)}
+    most = min(sum(ends[shift] for shift in others), max(ends.values()) + spread / 2 + 11 * math.sqrt(spread))
+    width, whole = most / points, None
+    for shift, count in Counter(others).items():
+        part = _power(_gridded(single[shift], width, points), count, points)
+        whole = part if whole is None else _plus(whole, part, points)
+    assert whole is not None
+    masses, infinite = whole
+    return Release(Losses(width * np.arange(-points, points + 1, dtype=np.float64), masses, infinite), single[last])
 
 
-def _power(law: LossLaw, count: int, most: int) -> LossLaw:
+_Grid = tuple[NDArray[np.float64], float]
+
+
+def _gridded(law: Losses, width: float, points: int) -> _Grid:
+    """Return the law whose δ curve joins the exact one at multiples of `width` by straight lines in e^ε: it is above.
+
+    Each loss is split between its two neighbours on the grid so that both sums, of mass and of mass·e^(−ℓ), stay.
+    """
+    masses = np.zeros(2 * points + 1)
+    values = law.values + 1e-11
+    place = np.floor(values / width).astype(np.int64)
+    upper = np.clip(np.expm1(place * width - values) / math.expm1(-width), 0.0, 1.0)
+    upper = np.minimum(1.0, upper + 1e-11)
+    infinite = law.infinite
+    for share, at in ((1 - upper, place), (upper, place + 1)):
+        weight = law.masses * share * MASS_UP
+        infinite += float(weight[at > points].sum())
+        within = at <= points
+        np.add.at(masses, np.maximum(at[within], -points) + points, weight[within])
+    return masses, infinite
+
+
+def _plus(one: _Grid, other: _Grid, points: int) -> _Grid:
+    """Return the law of the sum of two independent losses; below the grid counts as its end, above as infinite."""
+    sums = np.convolve(one[0], other[0]) * MASS_UP
+    masses = sums[points : 3 * points + 1].copy()
+    masses[0] += sums[:points].sum()
+    total = float(one[0].sum()) * other[1] + one[1] * (float(other[0].sum()) + other[1])
+    return masses, (float(sums[3 * points + 1 :].sum()) + total) * MASS_UP
+
+
+def _power(law: _Grid, count: int, points: int) -> _Grid:
     result, square = None, law
     while count:
         if count & 1:
-            result = square if result is None else result.plus(square, most)
+            result = square if result is None else _plus(result, square, points)
         count >>= 1
-        square = square.plus(square, most) if count else square
+        square = _plus(square, square, points) if count else square
     assert result is not None
     return result
+
+
+@lru_cache(maxsize=64)
+def _single(law: LogConcave, shift: int, points: int) -> Losses:
+    """Return the losses of one entry: from the law's table, or joined from a few exact δ where masses are dear."""
+    known = law.losses(shift)
+    return known if known is not None else _joined(law.tails(_BITS), shift, points)
 
 
 def _largest_loss(tails: Tails, shift: int) -> float:
@@ -213,9 +243,11 @@ def _largest_loss(tails: Tails, shift: int) -> float:
     return math.log(max(2, tails.mass(max(0, high))) / max(1, tails.mass(max(0, high) + shift))) + 1e-9
 
 
-def _joined(tails: Tails, shift: int, width: Fraction, largest: float) -> LossLaw:
-    """Return the law whose δ curve joins the exact one at multiples of `width` by straight lines in e^ε."""
-    one, count = 1 << _BITS, math.ceil(largest / width) + 1
+def _joined(tails: Tails, shift: int, points: int) -> Losses:
+    """Return the law whose δ curve joins the exact one at multiples of a width by straight lines in e^ε."""
+    largest = _largest_loss(tails, shift)
+    width = Fraction(largest / points)
+    one, count = 1 << _BITS, points + 1
     growth, shrink = gamma_units(width, _BITS), gamma_units(-width, _BITS)
     upper, below = [], []
     gamma, inverse = one, one  # floored powers: δ at a smaller γ is not smaller, and `place` units bound the inverse
@@ -224,10 +256,11 @@ def _joined(tails: Tails, shift: int, width: Fraction, largest: float) -> LossLa
         upper.append(value + error)
         below.append(one - inverse + ((inverse + place + 1) * upper[-1] >> _BITS) + 1)
         gamma, inverse = gamma * growth >> _BITS, inverse * shrink >> _BITS
-    below = below[:0:-1]
-    curve = [*below, *upper]
+    curve = [*below[:0:-1], *upper]
     rises = [after - before for before, after in pairwise(curve)]
     masses = [((rises[0] << _BITS) // (growth + 1 - one)) + one - curve[0] + 2]
     for before, after in zip(rises, [*rises[1:], 0], strict=True):
         masses.append((((after << _BITS) - (growth + 1) * before) // (growth - one)) + 2)
-    return LossLaw(width, -count, tuple(max(0, mass) for mass in masses), curve[-1])
+    sizes = np.array([max(0, mass) / one for mass in masses]) * MASS_UP
+    places = float(width) * np.arange(-count, count + 1, dtype=np.float64)
+    return Losses(places + 1e-12, sizes, curve[-1] / one * MASS_UP)

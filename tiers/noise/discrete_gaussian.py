@@ -23,6 +23,7 @@ from tiers.noise.calibrate import (
 )
 from tiers.noise.composition import delta_over, epsilon_over
 from tiers.noise.hockey import float_above
+from tiers.noise.losses import Losses, losses_of_table
 from tiers.noise.renyi import check_order, concentrated
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import TableTails, Tails
@@ -170,6 +171,10 @@ class DiscreteGaussian:
                 break
         return (total + arb(0, rest.abs_upper())).log() - rate * k * k - _partition(self.sigma).log()
 
+    def losses(self, shift: int) -> Losses | None:
+        """Return the privacy losses of one entry under a shift, or None where no table holds them."""
+        return _losses(self, shift)
+
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""
         return _tails(self.sigma, bits)
@@ -222,3 +227,9 @@ def _table(sigma: Fraction, bits: int) -> LatticeTable:
 @lru_cache(maxsize=64)
 def _tails(sigma: Fraction, bits: int) -> Tails:
     return TableTails(_table(sigma, bits))
+
+
+@lru_cache(maxsize=256)
+def _losses(law: DiscreteGaussian, shift: int) -> Losses | None:
+    tails = law.tails(192)
+    return losses_of_table(tails, shift) if isinstance(tails, TableTails) else None

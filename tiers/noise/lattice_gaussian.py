@@ -17,6 +17,7 @@ from tiers.noise.calibrate import (
     least,
     log_excess,
 )
+from tiers.noise.losses import Losses
 from tiers.noise.skellam import Skellam
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import Tails
@@ -143,6 +144,10 @@ class LatticeGaussian:
     def table(self, bits: int) -> LatticeTable:
         """Return the certified table of the law, where one fits."""
         return self.skellam.table(bits)
+
+    def losses(self, shift: int) -> Losses | None:
+        """Return the privacy losses of one entry under a shift, or None where no table holds them."""
+        return self.skellam.losses(shift)
 
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""

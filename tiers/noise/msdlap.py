@@ -11,9 +11,8 @@ from flint import acb, arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.guarantee import hockey_stick
-from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, check_loss, least, least_integer
-from tiers.noise.pure import pure_renyi, scales_crossed
+from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, least, least_integer
+from tiers.noise.pure import PureLattice, scales_crossed
 from tiers.noise.series import SERIES_LIMIT, half_width_by_series, scale_masses, series_length
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails, TableTails
@@ -28,7 +27,7 @@ _BITS_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class MultiScaleDiscreteLaplace:
+class MultiScaleDiscreteLaplace(PureLattice):
     """Integer noise X = Σ_{ξ=1..scales} ξ·G_ξ with G_ξ independent two-sided geometrics of decay p = e^(−rate).
 
     Law:        cf(t) = Π_ξ (1−p)²/(1−2p·cos(ξt)+p²); variance = Σξ²·2p/(1−p)²; pmf(k) = Σ_w C_w·w^|k| over the roots
@@ -88,30 +87,6 @@ class MultiScaleDiscreteLaplace:
     def epsilon(self, change_set: ChangeSet) -> Fraction:
         """Return the pure ε of the change set: rate·max Σ⌈|d_j|/scales⌉ (an upper bound where a step is below Δ)."""
         return self.rate * scales_crossed(change_set, self.scales)
-
-    def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
-        """Return δ(ε), rounded up: exact for one entry, maximised over all its shifts; 0.0 from the pure ε on.
-
-        Raises:     InvalidParameterError: several entries below the pure ε, where no exact δ is computed.
-        Example:
-            >>> law = MultiScaleDiscreteLaplace(2, Fraction(4))
-            >>> f"{law.delta(Fraction(3), ChangeSet.scalar(2)):.6g}"
-            '0.603418'
-        """
-        if check_loss(epsilon) >= self.epsilon(change_set):
-            return 0.0
-        if change_set.bins > 1:
-            raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)
-        table = self.table(128)
-        return max(hockey_stick(table, shift, epsilon) for shift in range(1, change_set.total + 1))
-
-    def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
-        """Return a bound on the Rényi divergence of order α: the most that any ε-DP law has."""
-        return pure_renyi(self.epsilon(change_set), alpha)
-
-    def rho(self, change_set: ChangeSet) -> Fraction:
-        """Return ρ = ε²/2, at which every ε-DP law is ρ-zCDP."""
-        return self.epsilon(change_set) ** 2 / 2
 
     def pmf(self, k: int) -> float:
         """Return P(X = k) in [0, 1]; 0.0 only where it underflows."""

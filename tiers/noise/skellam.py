@@ -23,6 +23,7 @@ from tiers.noise.calibrate import (
     log_excess,
 )
 from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.losses import Losses, losses_of_table
 from tiers.noise.renyi import skellam_renyi
 from tiers.noise.saddle import log_pmf_ball, log_tail_ball
 from tiers.noise.skellam_table import ENTRIES_LIMIT, skellam_reach, skellam_table
@@ -186,6 +187,10 @@ class Skellam:
         """Return the certified table of the law in units of 2^−bits; refused for laws too wide for one."""
         return skellam_table(self.rate, bits)
 
+    def losses(self, shift: int) -> Losses | None:
+        """Return the privacy losses of one entry under a shift, or None where no table holds them."""
+        return _losses(self, shift)
+
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits, for the exact (ε, δ)."""
         return _tails(self.rate, bits)
@@ -214,7 +219,7 @@ def _tails(rate: Fraction, bits: int) -> Tails:
     if rate <= _TABLE_RATE and reach < ENTRIES_LIMIT // 2:
         return TableTails(skellam_table(rate, bits))
     law = Skellam(rate)
-    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, 7 * bits // 10, law.variance())
+    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, max(bits // 2, 84), law.variance())
 
 
 def _normal_quantile(confidence: Fraction) -> float:
@@ -233,3 +238,9 @@ def _refuse_pure(epsilon: Fraction, change_set: ChangeSet) -> Never:
 
 def _working_bits(rate: Fraction, k: int) -> int:
     return 256 + 2 * (int(rate) + abs(k) + 1).bit_length()
+
+
+@lru_cache(maxsize=256)
+def _losses(law: Skellam, shift: int) -> Losses | None:
+    tails = law.tails(192)
+    return losses_of_table(tails, shift) if isinstance(tails, TableTails) else None

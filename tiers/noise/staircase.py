@@ -9,9 +9,8 @@ from flint import acb, arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.guarantee import hockey_stick
-from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, check_loss, least, least_integer
-from tiers.noise.pure import pure_renyi, scales_crossed
+from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, least, least_integer
+from tiers.noise.pure import PureLattice, scales_crossed
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails
 from tiers.real import exact, precision
@@ -24,7 +23,7 @@ _RATE_LEAST, _RATE_LIMIT = Fraction(1, 10**9), Fraction(10**4)
 
 
 @dataclass(frozen=True, slots=True)
-class Staircase:
+class Staircase(PureLattice):
     """Integer noise with steps: on each period of Δ integers, `inner` of weight 1 and the rest of weight b = e^(−rate).
 
     Law:        pmf(mΔ + j) = a·b^m for j < inner, a·b^(m+1) for inner ≤ j < Δ, symmetric;
@@ -82,26 +81,6 @@ class Staircase:
     def epsilon(self, change_set: ChangeSet) -> Fraction:
         """Return the pure ε of the change set: rate·max Σ⌈|d_j|/Δ⌉."""
         return self.rate * scales_crossed(change_set, self.period)
-
-    def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
-        """Return δ(ε), rounded up: exact for one entry, maximised over all its shifts; 0.0 from the pure ε on.
-
-        Raises:     InvalidParameterError: several entries below the pure ε, where no exact δ is computed.
-        """
-        if check_loss(epsilon) >= self.epsilon(change_set):
-            return 0.0
-        if change_set.bins > 1:
-            raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)
-        table = self.table(128)
-        return max(hockey_stick(table, shift, epsilon) for shift in range(1, change_set.total + 1))
-
-    def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
-        """Return a bound on the Rényi divergence of order α: the most that any ε-DP law has."""
-        return pure_renyi(self.epsilon(change_set), alpha)
-
-    def rho(self, change_set: ChangeSet) -> Fraction:
-        """Return ρ = ε²/2, at which every ε-DP law is ρ-zCDP."""
-        return self.epsilon(change_set) ** 2 / 2
 
     def pmf(self, k: int) -> float:
         """Return P(X = k); 0.0 only where it underflows."""

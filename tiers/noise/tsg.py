@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
 from flint import arb
 
 from tiers.budget import decimal_text
@@ -12,6 +13,7 @@ from tiers.errors import InvalidParameterError, NoResidualError
 from tiers.noise.calibrate import check_confidence, check_half_width, check_loss, least
 from tiers.noise.composition import delta_over, epsilon_over
 from tiers.noise.hockey import float_above
+from tiers.noise.losses import LOSS_UP, MASS_UP, Losses
 from tiers.noise.renyi import check_order, concentrated
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails, Tails
@@ -22,6 +24,7 @@ __all__ = ["TwoSidedGeometric", "ZeroInflated"]
 
 _RATE_LEAST = Fraction(1, 10**30)
 _RATE_LIMIT = Fraction(10**4)
+_LOSSES_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,17 @@ class TwoSidedGeometric:
     def log_tail_ball(self, k: int, bits: int) -> arb:
         """Return log P(X ≥ k), k ≥ 1, as a ball, at the working precision."""
         return -exact(self.rate * k) - self.decay().log1p()
+
+    def losses(self, shift: int) -> Losses | None:
+        """Return the privacy losses of one entry under a shift d: rate·(|x + d| − |x|), only d + 1 values."""
+        if shift > _LOSSES_LIMIT:
+            return None
+        rate = float(self.rate)
+        between = np.exp(-rate * np.arange(shift - 1, 0, -1)) * math.tanh(rate / 2)
+        end = 1 / (1 + math.exp(-rate))
+        values = rate * (shift - 2 * np.arange(shift, -1, -1, dtype=np.float64))
+        masses = np.concatenate([[math.exp(-rate * shift) * end], between, [end]])
+        return Losses(values + LOSS_UP * (1 + rate * shift), masses * MASS_UP, 0.0)
 
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""

@@ -61,7 +61,7 @@ def approximate(upper: AnyLaw, lower: AnyLaw) -> tuple[LatticeTable, SlackBound]
 def _nearly_gaussian(
     upper: DiscreteGaussian, lower: DiscreteGaussian, tables: list[LatticeTable]
 ) -> tuple[LatticeTable, SlackBound] | None:
-    """Return the discrete Gaussian of the missing variance, where it is proved to be within 10⁻¹⁸: no inversion then."""
+    """Return the discrete Gaussian of the missing variance, if it is proved to be within 10⁻¹⁸: no inversion then."""
     with precision(192):
         sigma = exact(lower.sigma**2 - upper.sigma**2).sqrt().mid()
         missing = Fraction(int((sigma * 10**30).floor().unique_fmpz()), 10**30) if sigma > 0.5 else None
