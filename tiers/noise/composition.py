@@ -127,6 +127,10 @@ class Release:
     """A vector's release under one change: the composed losses of all bins but one, on a grid, and those of the last.
 
     Law:        δ(ε) ≤ Σ_ℓ mass(ℓ)·δ_last(ε − ℓ) + infinite: the last bin is never put on a grid.
+    Example:
+        >>> still = Losses(np.zeros(1), np.ones(1), 0.0)
+        >>> round(Release(still, Losses(np.array([1.0]), np.ones(1), 0.0)).delta(0.0), 6)
+        0.632121
     """
 
     others: Losses

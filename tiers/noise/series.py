@@ -48,7 +48,7 @@ def series_length(scales: int, rate: Fraction, bits: int) -> int:
     Law:        P(Y ≥ n) ≤ e^(−θn)·Π (1 − p)/(1 − p·e^(θξ)) for every θ < rate/Δ (Chernoff); the best of some θ.
     Example:
         >>> series_length(1, Fraction(1), 64)
-        47
+        50
     """
     fall, best = float(rate), math.inf
     for share in (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98):
@@ -117,7 +117,7 @@ def scale_masses(scales: int, rate: Fraction, count: int, bits: int) -> tuple[ar
 
     Example:
         >>> round(float(scale_masses(2, Fraction(4), 2, 64)[0]), 9)
-        0.928758936
+        0.929360595
     """
     working = bits + 64
     while True:

@@ -130,6 +130,11 @@ class Staircase(PureLattice):
         """Return every root w of w^Δ = b with C_w, so that P(X = k) = Σ C_w·w^|k|, at the working precision.
 
         Law:        C_w = a·(1 − b)·w^(1 − inner)/(Δ·(1 − w)), the discrete Fourier sum of the first period.
+        Example:
+            >>> law = Staircase(period=3, inner=1, rate=Fraction(2))
+            >>> with precision(128):
+            ...     abs(float(sum(weight for _, weight in law.poles()).real.mid()) - law.pmf(0)) < 1e-15
+            True
         """
         a, b = self._weights()
         size, found = (-exact(self.rate) / self.period).exp(), []

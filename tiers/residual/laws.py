@@ -107,6 +107,10 @@ class FiniteMix:
         """Return P(s = 0): where every scale has a residual of its own, as a sum of squares of doubles, all positive.
 
         Law:        P(s = 0) = Π_upper (1−q)^−2·Π_lower (1−p)²·Σ g_n², g the coefficients of Π(1 − q·z^ξ)/Π(1 − p·z^ξ).
+        Example:
+            >>> mix = FiniteMix(MultiScaleDiscreteLaplace(2, Fraction(4)), MultiScaleDiscreteLaplace(2, Fraction(3)))
+            >>> abs(mix.same_probability() - mix.pmf(0)) < 1e-13
+            True
         """
         if not isinstance(self.lower, MultiScaleDiscreteLaplace):
             return self.pmf(0)
