@@ -5,6 +5,7 @@ Everything here is the product path: `plan`, `draw_chain`, `draw_arrays`, `gauss
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -16,12 +17,11 @@ from benchmarks.row import Row, at_least, at_most, beside
 from benchmarks.sampling import interleaved
 from tiers.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tiers.budget import Ladder
-from tiers.chain import draw_arrays, draw_chain, families, plan, planner, specs
+from tiers.chain import draw_arrays, draw_chain, plan, specs
 from tiers.identity import stream_key
-from tiers.noise import composition, discrete_gaussian, hockey, skellam, skellam_table
+from tiers.noise import hockey
 from tiers.noise.skellam import Skellam
 from tiers.real import precision
-from tiers.residual import plan as residual_plan
 from tiers.sensitivity import ChangeSet
 
 TEN = ("5", "4", "3", "2", "1.5", "1", "0.75", "0.5", "0.25", "0.1")
@@ -56,9 +56,9 @@ def rows(runs: int) -> list[Row]:
 
 
 def forget() -> None:
-    """Empty every cache that a plan fills, so that the next one is made from nothing."""
-    for module in (families, planner, residual_plan, composition, discrete_gaussian, hockey, skellam, skellam_table):
-        for value in vars(module).values():
+    """Empty every cache of the package, so that the next plan is made from nothing."""
+    for name, module in list(sys.modules.items()):
+        for value in vars(module).values() if name.startswith("tiers.") else ():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
 

@@ -73,10 +73,11 @@ class TierLaw:
         return isinstance(self.noise, TwoSidedGeometric | MultiScaleDiscreteLaplace | Staircase)
 
     def epsilon(self) -> Fraction:
-        """Return the exact pure ε over the change set; for a law without one, a label that holds.
+        """Return the exact pure ε over the change set; with δ > 0 a label that holds.
 
-        Law:        the label is the least multiple of 10⁻⁹ at which the law is (ε, δ)-DP. Tiers are ordered by rank
-                    (`tiers.rank`), not by it.
+        Law:        the label is the least multiple of 10⁻⁹ at which the law is (ε, δ)-DP; for a two-sided geometric
+                    never above its pure ε, and that itself where there are too many change vectors to maximise over.
+                    Laws of other pure families keep their pure ε. Tiers are ordered by rank (`tiers.rank`), not by it.
         Example:
             >>> from tiers.noise.skellam import Skellam
             >>> noise = Skellam.at(Fraction(1, 2), Fraction(1, 10**6), ChangeSet.scalar(1))
@@ -84,6 +85,12 @@ class TierLaw:
             Fraction(1, 2)
         """
         match self.noise:
+            case TwoSidedGeometric() if self.delta:
+                pure = self.noise.epsilon(self.change_set)
+                try:
+                    return min(pure, _label(self))
+                except InvalidParameterError:
+                    return pure
             case TwoSidedGeometric() | MultiScaleDiscreteLaplace() | Staircase():
                 return self.noise.epsilon(self.change_set)
             case _:
@@ -210,7 +217,7 @@ def key_hash(key: bytes) -> str:
 @lru_cache(maxsize=1024)
 def _label(law: TierLaw) -> Fraction:
     noise = law.noise
-    assert not isinstance(noise, TwoSidedGeometric | MultiScaleDiscreteLaplace | Staircase)
+    assert not isinstance(noise, MultiScaleDiscreteLaplace | Staircase)
     nano = nano_up(Fraction(noise.epsilon_at(law.delta, law.change_set)))
     while nano and Fraction(noise.delta(Fraction(nano - 1, NANO), law.change_set)) <= law.delta:
         nano -= 1

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiers.errors import InvalidParameterError
+from tiers.noise.composition import holds_over
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.lattice_gaussian import LatticeGaussian
 from tiers.noise.law import FAMILIES, NoiseLaw, normal_form
@@ -49,7 +50,7 @@ def calibrate(family: str, epsilon: Fraction, delta: Fraction, change_set: Chang
             return normal_form(MultiScaleDiscreteLaplace.at(epsilon, change_set))
         case kind if kind is Staircase:
             return normal_form(Staircase.at(epsilon, change_set))
-    return TwoSidedGeometric.at(epsilon, change_set)
+    return TwoSidedGeometric.at(epsilon, change_set, delta)
 
 
 def best_scales(epsilon: Fraction, change_set: ChangeSet) -> MultiScaleDiscreteLaplace | None:
@@ -79,9 +80,10 @@ def _log_variance(scales: int, rate: Fraction) -> float:
 def candidates(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> tuple[NoiseLaw, ...]:
     """Return the laws that a tier of an exact chain may choose from, the least noisy first.
 
-    Two-sided geometric noise always; where an entry can move by 2 steps or more, multi-scale noise on the best number
-    of scales and on as many as the step, even where it is the noisier (a tier above may lead to it only); Skellam noise
-    with δ > 0, unless it needs more noise than the two-sided geometric, which one look at its δ tells.
+    Two-sided geometric noise always, with δ > 0 at the greatest rate that δ allows; where an entry can move by 2 steps
+    or more, multi-scale noise on the best number of scales and on as many as the step, even where it is the noisier (a
+    tier above may lead to it only); Skellam noise with δ > 0, unless it needs more noise than the two-sided geometric,
+    which one look at its δ tells.
 
     Example:
         >>> [law.family for law in candidates(Fraction(4), Fraction(0), ChangeSet.scalar(2))]
@@ -89,7 +91,7 @@ def candidates(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> tup
         >>> [law.family for law in candidates(Fraction(1), Fraction(1, 10**6), ChangeSet.scalar(1))]
         ['tsg']
     """
-    geometric = TwoSidedGeometric.at(epsilon, change_set)
+    geometric = TwoSidedGeometric.at(epsilon, change_set, delta)
     found: list[NoiseLaw] = [geometric]
     multi = best_scales(epsilon, change_set)
     if multi is not None:
@@ -122,7 +124,7 @@ def best_alone(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> Bes
         >>> best_alone(Fraction(4), Fraction(0), ChangeSet.scalar(2)).family
         'staircase'
     """
-    best = BestAlone(TwoSidedGeometric.family, TwoSidedGeometric.at(epsilon, change_set).variance())
+    best = BestAlone(TwoSidedGeometric.family, TwoSidedGeometric.at(epsilon, change_set, delta).variance())
     others = [BestAlone(Staircase.family, staircase_variance(epsilon, change_set))]
     multi = best_scales(epsilon, change_set)
     if multi is not None:
@@ -188,4 +190,4 @@ def _better(family: str, variance: float, epsilon: Fraction, delta: Fraction, ch
 
 
 def _holds(law: Skellam | DiscreteGaussian, epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> bool:
-    return Fraction(law.delta(epsilon, change_set)) <= delta
+    return holds_over(law, epsilon, delta, change_set)

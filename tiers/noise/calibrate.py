@@ -41,9 +41,10 @@ def least(lacks: Callable[[Fraction], float], guess: Fraction, low: Fraction, hi
     return _value(top) if top is not None else _refuse(bottom)
 
 
-def greatest(holds: Callable[[Fraction], bool], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
-    """Return the greatest decimal x of 12 digits in [low, high] with holds(x), for `holds` true and then false.
+def greatest(holds: Callable[[Fraction], float], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
+    """Return the greatest decimal x of 12 digits in [low, high] with holds(x) > 0, for `holds` positive and then not.
 
+    Args:       holds: a truth value, or a falling measure of what is left, which is interpolated as by `least`.
     Raises:     InvalidParameterError: `holds` is false at `low`.
     Example:
         >>> float(greatest(lambda x: x * x <= 2, Fraction(1), Fraction(1, 1000), Fraction(1000)))

@@ -17,11 +17,9 @@ from tiers.noise.calibrate import (
     check_half_width,
     gaussian_variance,
     greatest,
-    least,
     least_integer,
-    log_excess,
 )
-from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.composition import delta_over, epsilon_over, least_over
 from tiers.noise.hockey import float_above
 from tiers.noise.losses import Losses, losses_of_table
 from tiers.noise.renyi import check_order, concentrated
@@ -68,11 +66,7 @@ class DiscreteGaussian:
         check_epsilon(epsilon)
         check_delta(delta)
         guess = Fraction(gaussian_variance(epsilon, delta, change_set) ** 0.5)
-
-        def excess(sigma: Fraction) -> float:
-            return log_excess(cls(sigma).delta(epsilon, change_set), delta)
-
-        return cls(least(excess, guess, _SIGMA_LEAST, _SIGMA_MOST))
+        return cls(least_over(cls, guess, (epsilon, delta, change_set), (_SIGMA_LEAST, _SIGMA_MOST)))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "DiscreteGaussian":
@@ -171,9 +165,9 @@ class DiscreteGaussian:
                 break
         return (total + arb(0, rest.abs_upper())).log() - rate * k * k - _partition(self.sigma).log()
 
-    def losses(self, shift: int) -> Losses | None:
-        """Return the privacy losses of one entry under a shift, or None where no table holds them."""
-        return _losses(self, shift)
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the privacy losses under a change of one entry; None for several, or where no table holds them."""
+        return _losses(self, change[0]) if len(change) == 1 else None
 
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""

@@ -121,6 +121,8 @@ def guarantee_of(
         True
     """
     match law:
+        case TwoSidedGeometric() if delta:
+            return ApproxDP(Fraction(law.epsilon_at(delta, change_set)), delta)
         case TwoSidedGeometric() | MultiScaleDiscreteLaplace() | Staircase() | Laplace():
             pure = PureDP(law.epsilon(change_set))
             return pure if delta == 0 else ApproxDP(pure.epsilon, delta)

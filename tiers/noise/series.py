@@ -103,7 +103,7 @@ def half_width_by_series(scales: int, rate: Fraction, confidence: Fraction) -> i
     off = series_error(scales, length) + 2**-50
 
     def tail(m: int) -> float:
-        return whole * float(terms[: length - m] @ suffix[m:length]) if m < length else 0.0
+        return whole * float((terms[: length - m] * suffix[m:length]).sum()) if m < length else 0.0
 
     h = least_integer(lambda width: tail(width + 1) * (1 + off) + 2**-43 <= miss * (1 - 2**-50))
     return h if h == 0 or tail(h) * (1 - off) > miss * (1 + 2**-50) else None

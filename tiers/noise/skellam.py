@@ -18,11 +18,9 @@ from tiers.noise.calibrate import (
     check_half_width,
     gaussian_variance,
     greatest,
-    least,
     least_integer,
-    log_excess,
 )
-from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.composition import delta_over, epsilon_over, least_over
 from tiers.noise.losses import Losses, losses_of_table
 from tiers.noise.renyi import skellam_renyi
 from tiers.noise.saddle import log_pmf_ball, log_tail_ball
@@ -77,11 +75,7 @@ class Skellam:
             _refuse_pure(epsilon, change_set)
         check_delta(delta)
         guess = _guess(epsilon, delta, change_set)
-
-        def excess(rate: Fraction) -> float:
-            return log_excess(cls(rate).delta(epsilon, change_set), delta)
-
-        return cls(least(excess, guess, _RATE_LEAST, _RATE_MOST))
+        return cls(least_over(cls, guess, (epsilon, delta, change_set), (_RATE_LEAST, _RATE_MOST)))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "Skellam":
@@ -187,9 +181,9 @@ class Skellam:
         """Return the certified table of the law in units of 2^−bits; refused for laws too wide for one."""
         return skellam_table(self.rate, bits)
 
-    def losses(self, shift: int) -> Losses | None:
-        """Return the privacy losses of one entry under a shift, or None where no table holds them."""
-        return _losses(self, shift)
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the privacy losses under a change of one entry; None for several, or where no table holds them."""
+        return _losses(self, change[0]) if len(change) == 1 else None
 
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits, for the exact (ε, δ)."""

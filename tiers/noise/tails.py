@@ -55,12 +55,13 @@ class TableTails:
         True
     """
 
-    __slots__ = ("bits", "error", "masses", "reach", "tails", "variance")
+    __slots__ = ("bits", "error", "masses", "reach", "tails", "unit_error", "variance")
 
     def __init__(self, table: LatticeTable) -> None:
         half = list(table.masses[-table.first :])
         self.reach = len(half) - 1
         self.bits, self.variance = table.bits, 0.0
+        self.unit_error = max(1, table.error)  # of one mass
         self.error = len(half) * table.error + table.outside
         self.masses = [*half, 0]
         self.tails = [*list(accumulate(reversed(half)))[::-1], 0]

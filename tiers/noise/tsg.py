@@ -5,15 +5,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
 from flint import arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError, NoResidualError
-from tiers.noise.calibrate import check_confidence, check_half_width, check_loss, least
+from tiers.noise.calibrate import (
+    check_confidence,
+    check_delta,
+    check_half_width,
+    check_loss,
+    greatest,
+    least,
+    log_excess,
+)
 from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.geometric_losses import geometric_losses, rate_guess
 from tiers.noise.hockey import float_above
-from tiers.noise.losses import LOSS_UP, MASS_UP, Losses
+from tiers.noise.losses import Losses
 from tiers.noise.renyi import check_order, concentrated
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails, Tails
@@ -24,7 +32,6 @@ __all__ = ["TwoSidedGeometric", "ZeroInflated"]
 
 _RATE_LEAST = Fraction(1, 10**30)
 _RATE_LIMIT = Fraction(10**4)
-_LOSSES_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +57,28 @@ class TwoSidedGeometric:
             raise InvalidParameterError("rate", f"a Fraction with 10⁻³⁰ ≤ ε/Δ₁ ≤ {_RATE_LIMIT}", self.rate)
 
     @classmethod
-    def at(cls, epsilon: Fraction, change_set: ChangeSet) -> "TwoSidedGeometric":
-        """Return the law that is ε-DP for every change in `change_set`: rate ε/Δ₁, exactly."""
-        return cls(epsilon / change_set.total)
+    def at(cls, epsilon: Fraction, change_set: ChangeSet, delta: Fraction = Fraction(0)) -> "TwoSidedGeometric":
+        """Return the law that is ε-DP for every change in the set, at rate ε/Δ₁ exactly; with δ > 0 a less noisy one.
+
+        Law:        with δ, the greatest rate of 12 digits with δ(ε) ≤ δ, checked, and never below ε/Δ₁; ε/Δ₁ itself
+                    where there are too many change vectors to maximise over.
+        Example:
+            >>> TwoSidedGeometric.at(Fraction(1), ChangeSet.scalar(1), Fraction(1, 100)).rate
+            Fraction(20274447601, 20000000000)
+        """
+        pure = cls(epsilon / change_set.total)
+        if delta == 0:
+            return pure
+        wanted = check_delta(delta)
+
+        def left(rate: Fraction) -> float:
+            return -log_excess(cls(rate).delta(epsilon, change_set), wanted)
+
+        try:
+            rate = greatest(left, rate_guess(epsilon, wanted, change_set), pure.rate, _RATE_LIMIT)
+        except InvalidParameterError:
+            return pure
+        return max(pure, cls(rate), key=lambda law: law.rate)
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "TwoSidedGeometric":
@@ -191,16 +217,9 @@ class TwoSidedGeometric:
         """Return log P(X ≥ k), k ≥ 1, as a ball, at the working precision."""
         return -exact(self.rate * k) - self.decay().log1p()
 
-    def losses(self, shift: int) -> Losses | None:
-        """Return the privacy losses of one entry under a shift d: rate·(|x + d| − |x|), only d + 1 values."""
-        if shift > _LOSSES_LIMIT:
-            return None
-        rate = float(self.rate)
-        between = np.exp(-rate * np.arange(shift - 1, 0, -1)) * math.tanh(rate / 2)
-        end = 1 / (1 + math.exp(-rate))
-        values = rate * (shift - 2 * np.arange(shift, -1, -1, dtype=np.float64))
-        masses = np.concatenate([[math.exp(-rate * shift) * end], between, [end]])
-        return Losses(values + LOSS_UP * (1 + rate * shift), masses * MASS_UP, 0.0)
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the privacy losses of a vector under a change, all entries composed; None where they are too many."""
+        return geometric_losses(self.rate, change)
 
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""

@@ -121,7 +121,7 @@ class FiniteMix:
         terms = one_side(below.scales, below.rate, length, (above.scales, above.rate))
         falls = [(below.scales, below.rate), (-above.scales, above.rate)]
         whole = sum(2 * count * math.log(-math.expm1(-float(rate))) for count, rate in falls)
-        return math.exp(whole) * float(terms @ terms)
+        return math.exp(whole) * float((terms * terms).sum())
 
     def settled(self, k: int, accuracy: int = 60) -> arb:
         """Return P(s = k) as a ball of relative accuracy 2^−`accuracy`; the exact 0 off the grid."""
