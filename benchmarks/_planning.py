@@ -17,7 +17,7 @@ from benchmarks.row import Row, at_least, at_most, beside
 from benchmarks.sampling import interleaved
 from tiers.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tiers.budget import Ladder
-from tiers.chain import draw_arrays, draw_chain, plan, specs
+from tiers.chain import ChainPlan, draw_arrays, draw_chain, plan, specs
 from tiers.identity import stream_key
 from tiers.noise import hockey
 from tiers.noise.skellam import Skellam
@@ -27,11 +27,20 @@ from tiers.sensitivity import ChangeSet
 TEN = ("5", "4", "3", "2", "1.5", "1", "0.75", "0.5", "0.25", "0.1")
 FIVE = ("2", "1", "0.5", "0.25", "0.1")
 MICRO = "0.000001"
-PLANS: dict[str, tuple[int, str, str]] = {
-    "pure, sensitivity 1": (1, "auto", "0"),
-    "pure, sensitivity 4, two families": (4, "auto", "0"),
-    "δ = 1e-6": (1, "auto", MICRO),
-    "Skellam, δ = 1e-6": (1, "skellam", MICRO),
+PLANS: dict[str, tuple[ChangeSet, str, str]] = {
+    "pure, sensitivity 1": (ChangeSet.scalar(1), "auto", "0"),
+    "pure, sensitivity 4, two families": (ChangeSet.scalar(4), "auto", "0"),
+    "multi-scale, sensitivity 64": (ChangeSet.scalar(64), "msdlap", "0"),
+    "pure, 2 bins by 10, 15 in all": (ChangeSet(2, 10, 15), "auto", "0"),
+    "δ = 1e-6": (ChangeSet.scalar(1), "auto", MICRO),
+    "two-sided geometric, δ = 1e-6, 500 bins by 1": (ChangeSet(500, 1, 500), "tsg", MICRO),
+    "δ = 1e-6, 2 bins by 10, 15 in all": (ChangeSet(2, 10, 15), "auto", MICRO),
+    "δ = 1e-6, 4 bins by 4, 10 in all": (ChangeSet(4, 4, 10), "auto", MICRO),
+    "Skellam, δ = 1e-6": (ChangeSet.scalar(1), "skellam", MICRO),
+    "Skellam, δ = 1e-6, sensitivity 16": (ChangeSet.scalar(16), "skellam", MICRO),
+    "Skellam, δ = 1e-6, sensitivity 64": (ChangeSet.scalar(64), "skellam", MICRO),
+    "Skellam, δ = 1e-6, 2 bins by 10, 15 in all": (ChangeSet(2, 10, 15), "skellam", MICRO),
+    "discrete Gaussian with slack, δ = 1e-6, sensitivity 16": (ChangeSet.scalar(16), "discrete-gaussian", MICRO),
 }
 RATES = {1: 10, 100: 50, 10_000: 150}
 CELLS_MANY = 1_000_000
@@ -65,14 +74,20 @@ def forget() -> None:
 
 def _plans(runs: int) -> list[Row]:
     ladder, found = Ladder.parse(TEN), []
-    for name, (sensitivity, family, delta) in PLANS.items():
+    for name, (change, family, delta) in PLANS.items():
+        slack = family == "discrete-gaussian"
 
-        def cold(sensitivity: int = sensitivity, family: str = family, delta: str = delta) -> object:
+        def warm(
+            change: ChangeSet = change, family: str = family, delta: str = delta, slack: bool = slack
+        ) -> ChainPlan:
+            return plan(ladder, change, family, delta, allow_slack=slack)
+
+        def cold(made: Callable[[], ChainPlan] = warm) -> object:
             forget()
-            return plan(ladder, sensitivity, family, delta)
+            return made()
 
         (spent,) = interleaved(runs, (cold, 1_000_000))
-        chosen = [tier.law.noise.family for tier in plan(ladder, sensitivity, family, delta).tiers]
+        chosen = [tier.law.noise.family for tier in warm().tiers]
         how = ", ".join(f"{chosen.count(each)} {each}" for each in dict.fromkeys(chosen))
         found.append(at_most(f"plan of 10 tiers, nothing kept: {name}", spent, 100, "ms", how))
     change = ChangeSet.scalar(1)
