@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tiers.budget import NANO, decimal_text, nano_up
 from tiers.canonical import Document, canonical_bytes, tagged_hash
 from tiers.errors import InvalidParameterError
+from tiers.noise.calibrate import least_integer
 from tiers.noise.law import NoiseLaw, law_from, normal_form, parse_rational, parse_whole
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.staircase import Staircase
@@ -218,9 +219,8 @@ def key_hash(key: bytes) -> str:
 def _label(law: TierLaw) -> Fraction:
     noise = law.noise
     assert not isinstance(noise, MultiScaleDiscreteLaplace | Staircase)
-    nano = nano_up(Fraction(noise.epsilon_at(law.delta, law.change_set)))
-    while nano and Fraction(noise.delta(Fraction(nano - 1, NANO), law.change_set)) <= law.delta:
-        nano -= 1
+    near = nano_up(Fraction(noise.epsilon_at(law.delta, law.change_set)))
+    nano = least_integer(lambda n: Fraction(noise.delta(Fraction(n, NANO), law.change_set)) <= law.delta, near)
     return Fraction(nano, NANO)
 
 

@@ -13,6 +13,7 @@ from tiers.noise.composition import holds_over
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.lattice_gaussian import LatticeGaussian
 from tiers.noise.law import FAMILIES, NoiseLaw, normal_form
+from tiers.noise.msdlap import RATES as MULTI_SCALE_RATES
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.pure import scales_crossed
 from tiers.noise.skellam import Skellam
@@ -68,8 +69,12 @@ def best_scales(epsilon: Fraction, change_set: ChangeSet) -> MultiScaleDiscreteL
     """
     scales = range(2, min(_SCALES_LIMIT, change_set.step) + 1)
     rates = {count: epsilon / scales_crossed(change_set, count) for count in scales}
-    fitting = [(_log_variance(count, rate), count) for count, rate in rates.items() if rate <= 10**4]
+    fitting = [(_log_variance(count, rate), count) for count, rate in rates.items() if _fits(rate)]
     return MultiScaleDiscreteLaplace(count, rates[count]) if fitting and (count := min(fitting)[1]) else None
+
+
+def _fits(rate: Fraction) -> bool:
+    return MULTI_SCALE_RATES[0] <= rate <= MULTI_SCALE_RATES[1]
 
 
 def _log_variance(scales: int, rate: Fraction) -> float:

@@ -19,10 +19,10 @@ from tiers.noise.tails import BallTails, TableTails
 from tiers.real import exact, precision
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["MultiScaleDiscreteLaplace"]
+__all__ = ["RATES", "MultiScaleDiscreteLaplace"]
 
 _SCALES_LIMIT = 64
-_RATE_LEAST, _RATE_LIMIT = Fraction(1, 10**9), Fraction(10**4)
+RATES = Fraction(1, 10**9), Fraction(10**4)
 _BITS_LIMIT = 1 << 16
 
 
@@ -49,7 +49,7 @@ class MultiScaleDiscreteLaplace(PureLattice):
     def __post_init__(self) -> None:
         if isinstance(self.scales, bool) or not isinstance(self.scales, int) or not 1 <= self.scales <= _SCALES_LIMIT:
             raise InvalidParameterError("scales", f"an integer from 1 to {_SCALES_LIMIT}", self.scales)
-        if not isinstance(self.rate, Fraction) or not _RATE_LEAST <= self.rate <= _RATE_LIMIT:
+        if not isinstance(self.rate, Fraction) or not RATES[0] <= self.rate <= RATES[1]:
             raise InvalidParameterError("rate", "a Fraction with 10⁻⁹ ≤ rate ≤ 10⁴", self.rate)
 
     @classmethod
@@ -78,7 +78,7 @@ class MultiScaleDiscreteLaplace(PureLattice):
         def wide(rate: Fraction) -> bool:
             return not cls(scales, rate).covers(half_width, confidence)
 
-        return cls(scales, least(wide, Fraction(3 * scales, half_width + 1), _RATE_LEAST, _RATE_LIMIT))
+        return cls(scales, least(wide, Fraction(3 * scales, half_width + 1), *RATES))
 
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""

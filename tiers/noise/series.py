@@ -95,7 +95,7 @@ def half_width_by_series(scales: int, rate: Fraction, confidence: Fraction) -> i
         1
     """
     length = series_length(scales, rate, 44)
-    if length > FLOAT_LIMIT:
+    if length > FLOAT_LIMIT or 1 - confidence < Fraction(1, 1 << 36):  # what is cut would count
         return None
     terms = one_side(scales, rate, length)
     suffix = np.append(np.cumsum(terms[::-1])[::-1], 0.0)
