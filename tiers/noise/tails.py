@@ -27,6 +27,11 @@ class Tails(Protocol):
         ...
 
     @property
+    def unit_error(self) -> int:
+        """Return the units by which one mass may be off."""
+        ...
+
+    @property
     def variance(self) -> float:
         """Return the variance if the law is nearly Gaussian and its masses are dear; 0.0 means: just search."""
         ...
@@ -96,6 +101,11 @@ class BallTails:
     def error(self) -> int:
         """Return the units by which a mass or a tail may be off."""
         return 1 << (self.bits - (self.accuracy or self.bits))
+
+    @property
+    def unit_error(self) -> int:
+        """Return the units by which one mass may be off."""
+        return self.error
 
     def mass(self, k: int) -> int:
         """Return the units of P(X = k)."""
