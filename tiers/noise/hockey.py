@@ -46,7 +46,7 @@ def delta_units(tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
 
     The best tail begins where P(t) − γ·P(t + d) becomes positive. `high` is a place where it certainly is, `low` the
     last before it where it certainly is not; a better place between them gains at most twice what such a difference may
-    be off by, at each.
+    be off by, at each, and no more than the mass between them.
     """
     bits, mass = tails.bits, tails.mass
     slack = (tails.unit_error + 1) * (gamma + (1 << bits))
@@ -63,9 +63,13 @@ def delta_units(tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
     least = -(shift // 2) - 1
     while low > least and may_gain(low):
         low, stride = max(least, low - stride), 2 * stride
-    unsure = high - _first(may_gain, low, min(high, low + stride)) if low < high - 1 else 0
+    overlooked = 0
+    if low < high - 1:
+        first = _first(may_gain, low, min(high, low + stride))
+        between = tails.tail(first) - tails.tail(high) + 2 * tails.error
+        overlooked = min(2 * (high - first) * slack, between << bits)
     value = tails.tail(high) - (gamma * tails.tail(high + shift) >> bits)
-    error = 4 * (tails.error + 1) * (gamma + (1 << bits)) + 2 * unsure * slack
+    error = 4 * (tails.error + 1) * (gamma + (1 << bits)) + overlooked
     return max(0, value), (error >> bits) + 1
 
 

@@ -16,14 +16,13 @@ from tiers.noise.pure import PureLattice, scales_crossed
 from tiers.noise.series import SERIES_LIMIT, half_width_by_series, scale_masses, series_length
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails, TableTails
-from tiers.real import exact, precision
+from tiers.real import exact, precision, settled
 from tiers.sensitivity import ChangeSet
 
 __all__ = ["RATES", "MultiScaleDiscreteLaplace"]
 
 _SCALES_LIMIT = 64
 RATES = Fraction(1, 10**9), Fraction(10**4)
-_BITS_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +173,10 @@ class MultiScaleDiscreteLaplace(PureLattice):
 
     def _settle(self, value: Callable[[], arb], accuracy: int = 64) -> arb:
         """Return `value` at the first precision at which its ball is relatively accurate."""
-        bits = 256
-        while bits <= _BITS_LIMIT:
-            with precision(bits):
-                ball = value()
-            if ball.rel_accuracy_bits() >= accuracy:
-                return ball
-            bits *= 2
-        raise InvalidParameterError("rate", f"one that {_BITS_LIMIT} bits can resolve", self.rate)
+        ball = settled(value, accuracy)
+        if ball is None:
+            raise InvalidParameterError("rate", "one that 65536 bits can resolve", self.rate)
+        return ball
 
 
 @lru_cache(maxsize=64)

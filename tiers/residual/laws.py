@@ -15,7 +15,7 @@ from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.series import FLOAT_LIMIT, SERIES_LIMIT, falling, one_side, scale_masses, series_length
 from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
-from tiers.real import exact, precision
+from tiers.real import exact, precision, settled
 
 __all__ = ["FiniteMix", "Geometric", "LaplaceResidual", "Rational", "Root", "Term", "as_scales", "roots_of"]
 
@@ -159,14 +159,10 @@ def roots_of(law: Rational) -> tuple[Root, ...]:
 
 
 def _settled(value: Callable[[], arb], accuracy: int, what: object) -> arb:
-    bits = 256
-    while bits <= _BITS_LIMIT:
-        with precision(bits):
-            ball = value()
-            if ball.rel_accuracy_bits() >= accuracy:
-                return ball
-        bits *= 2
-    raise InvalidParameterError("residual", f"a number that {_BITS_LIMIT} bits can tell from 0", what)
+    ball = settled(value, accuracy, _BITS_LIMIT)
+    if ball is None:
+        raise InvalidParameterError("residual", f"a number that {_BITS_LIMIT} bits can tell from 0", what)
+    return ball
 
 
 @lru_cache(maxsize=64)
