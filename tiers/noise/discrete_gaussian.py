@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Never
 
 from flint import arb
 
@@ -82,6 +82,14 @@ class DiscreteGaussian:
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""
         return {"sigma": decimal_text(self.sigma)}
+
+    def epsilon(self, change_set: ChangeSet) -> Never:
+        """Refuse: no discrete Gaussian law is ε-DP with δ = 0. Ask `epsilon_at` for the ε at a δ.
+
+        Raises:     InvalidParameterError: always; the message holds the δ this law has at ε = 1.
+        """
+        really = f"0; at ε = 1 it has δ = {self.delta(Fraction(1), change_set):.6g}"
+        raise InvalidParameterError("δ", "δ > 0, for no discrete Gaussian law is ε-DP", really)
 
     def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
         """Return the exact δ(ε) over the whole change set, rounded up."""

@@ -5,7 +5,8 @@ from fractions import Fraction
 
 from tiers.errors import InvalidParameterError
 from tiers.guarantee import hockey_stick
-from tiers.noise.calibrate import check_loss
+from tiers.noise.calibrate import check_delta, check_loss
+from tiers.noise.hockey import float_above
 from tiers.noise.renyi import check_order
 from tiers.noise.table import LatticeTable
 from tiers.real import exact, precision
@@ -49,6 +50,30 @@ class PureLattice:
             raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)
         table = self.table(128)
         return max(hockey_stick(table, shift, epsilon) for shift in range(1, change_set.total + 1))
+
+    def epsilon_at(self, delta: Fraction, change_set: ChangeSet) -> float:
+        """Return an ε at which the law is (ε, δ)-DP, rounded up: the least for one entry; the pure ε for several.
+
+        Example:
+            >>> from tiers.noise.staircase import Staircase
+            >>> law, change = Staircase(3, 1, Fraction(2)), ChangeSet.scalar(3)
+            >>> law.epsilon_at(Fraction(0), change), round(law.epsilon_at(Fraction(1, 10), change), 9)
+            (2.0, 1.858491626)
+        """
+        pure = float_above(self.epsilon(change_set))
+        if delta == 0:
+            return pure
+        check_delta(delta)
+        if change_set.bins > 1:
+            return pure
+        low, high = 0.0, pure
+        if self.delta(Fraction(0), change_set) <= delta:
+            return 0.0
+        while high - low > 1e-12 * pure:
+            middle = (low + high) / 2
+            holds = self.delta(Fraction(middle), change_set) <= delta
+            low, high = (low, middle) if holds else (middle, high)
+        return high
 
     def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
         """Return a bound on the Rényi divergence of order α: the most that any ε-DP law has."""
