@@ -18,9 +18,11 @@ from tiers.noise.composition import compose
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.geometric_losses import TOTAL_LIMIT, geometric_losses
 from tiers.noise.law import guarantee_of
-from tiers.noise.loss_grid import gridded
-from tiers.noise.losses import Losses
+from tiers.noise.loss_grid import gridded, plus
+from tiers.noise.losses import Losses, losses_of_table
 from tiers.noise.skellam import Skellam
+from tiers.noise.skellam_table import skellam_table
+from tiers.noise.tails import TableTails
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.real import exact, precision
 from tiers.sensitivity import ChangeSet
@@ -104,6 +106,29 @@ def test_composed_delta_of_tables_is_the_enumerated_one(
     ours = F(compose(law, change).delta(composition.float_below(epsilon)))
     assert ours >= low, "sound"
     assert ours <= high * F(1 + loose), "tight"
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3])
+def test_what_is_too_small_to_be_sure_counts_as_lost(shift: int) -> None:
+    """At 62 bits only the masses up to 6 are sure, so what is left out is seen at once."""
+    law = Skellam(F(5))
+    coarse = losses_of_table(TableTails(skellam_table(law.rate, 62)), shift)
+    assert coarse.infinite == pytest.approx(law.cdf(-7) + law.cdf(shift - 7), rel=1e-9)
+    for epsilon in (F(0), F(1, 2), F(1), F(3)):
+        assert coarse.delta(float(epsilon)) >= law.delta(epsilon, ChangeSet.scalar(shift))
+
+
+def test_no_mass_leaves_the_grid_by_adding_up() -> None:
+    """Below the grid it counts as the lowest loss, above as infinite: δ at the lowest loss knows all of it."""
+    points = 5
+    one = np.random.default_rng(5).random(2 * points + 1)
+    other = np.random.default_rng(6).random(2 * points + 1)
+    masses, infinite = plus((one, 0.25), (other, 0.5), points)
+    assert masses.sum() + infinite == pytest.approx((one.sum() + 0.25) * (other.sum() + 0.5), rel=1e-12)
+    below = sum(one[i] * other[j] for i in range(11) for j in range(11) if i + j - 10 <= -points)
+    above = sum(one[i] * other[j] for i in range(11) for j in range(11) if i + j - 10 > points)
+    assert masses[0] == pytest.approx(below, rel=1e-12)
+    assert infinite == pytest.approx(above + one.sum() * 0.5 + 0.25 * (other.sum() + 0.5), rel=1e-12)
 
 
 def exact_delta(values: np.ndarray, masses: np.ndarray, epsilon: float) -> arb:
