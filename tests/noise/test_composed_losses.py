@@ -285,3 +285,9 @@ def test_a_plan_with_delta_takes_what_it_allows(change: ChangeSet) -> None:
         assert [tier.epsilon for tier in chain.tiers] == list(ladder)
     worst = {family: max(tier.ratio for tier in chain.tiers) for family, chain in chosen.items()}
     assert worst["auto"] <= worst["tsg"] * (1 + 1e-9)
+
+
+def test_a_delta_too_small_to_count_leaves_the_pure_law() -> None:
+    for epsilon in (F(1, 3), F(2, 7), F(1)):
+        law = TwoSidedGeometric.at(epsilon, ChangeSet.scalar(1), F(1, 10**30))
+        assert epsilon <= law.rate <= epsilon * (1 + F(1, 10**11))
