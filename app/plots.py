@@ -1,6 +1,7 @@
 """Pictures of chains, made from the tested functions of `tiers`: the same input gives the same bytes."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from tiers.accounting.joint import LatticeLaw, Node, chain_nodes, independent_no
 from tiers.budget import Ladder, decimal_text
 from tiers.chain import ChainPlan, draw_chain, plan, specs
 from tiers.errors import InvalidParameterError
+from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.residual.plan import residual
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["FORMATS", "PICTURES", "plot_alternatives", "plot_chain", "plot_residual", "save_figure"]
+__all__ = ["FORMATS", "PICTURES", "plot_alternatives", "plot_chain", "plot_delta", "plot_residual", "save_figure"]
 
 FORMATS = (".png", ".svg")
 _ILLUSTRATION = bytes(32)  # a public key: the drawn example is an illustration, and never noise of a market
@@ -116,6 +118,30 @@ def plot_alternatives(ladder: Ladder, path: Path) -> None:
     save_figure((accuracy, loss), path, wide=10.0)
 
 
+def plot_delta(epsilon: Fraction, delta: Fraction, path: Path) -> None:
+    """Draw what δ buys a vector of one step a bin: variance over that of the pure law, by the bins a unit touches."""
+
+    def paint(axes: Axes) -> None:
+        bins = [1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500]
+        changes = [ChangeSet(count, 1, count) for count in bins]
+        pure = np.array([TwoSidedGeometric.at(epsilon, change).variance() for change in changes])
+        families = {
+            "two-sided geometric": [TwoSidedGeometric.at(epsilon, change, delta).variance() for change in changes],
+            "Skellam": [Skellam.at(epsilon, delta, change).variance() for change in changes],
+        }
+        for (name, variances), colour in zip(families.items(), (_ACCENT, _INK), strict=True):
+            axes.plot(bins, np.array(variances) / pure, "o-", color=colour, markersize=4, label=name)
+        axes.axhline(1, color=_PALE, linestyle="--", linewidth=1, label="pure ε")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("entries that one unit touches, each by 1")
+        axes.set_ylabel("variance ÷ that of the pure law")
+        axes.set_title(f"ε = {decimal_text(epsilon)}, δ = {decimal_text(delta)}")
+        axes.legend(frameon=False)
+
+    save_figure((paint,), path)
+
+
 def _loss(nodes: Sequence[Node], place: int) -> float:
     coalition = range(place, len(nodes))
     return joint_loss(nodes, coalition, epsilon=1.0, window=_WINDOW, core=_WINDOW // 2).ratio_low
@@ -137,6 +163,7 @@ def _example() -> ChainPlan:
 PICTURES: dict[str, Callable[[Path], None]] = {
     "tiers-staircase.svg": lambda path: plot_chain(_example(), path),
     "tiers-residual.svg": lambda path: plot_residual(_example(), path),
+    "tiers-delta.svg": lambda path: plot_delta(Fraction(1), Fraction(1, 10**6), path),
     "tiers-alternatives.svg": lambda path: plot_alternatives(Ladder.parse(["2", "1", "0.5"]), path),
 }
 

@@ -5,6 +5,7 @@ Everything here is the product path: `plan`, `draw_chain`, `draw_arrays`, `gauss
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -16,22 +17,30 @@ from benchmarks.row import Row, at_least, at_most, beside
 from benchmarks.sampling import interleaved
 from tiers.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tiers.budget import Ladder
-from tiers.chain import draw_arrays, draw_chain, families, plan, planner, specs
+from tiers.chain import ChainPlan, draw_arrays, draw_chain, plan, specs
 from tiers.identity import stream_key
-from tiers.noise import composition, discrete_gaussian, hockey, skellam, skellam_table
+from tiers.noise import hockey
 from tiers.noise.skellam import Skellam
 from tiers.real import precision
-from tiers.residual import plan as residual_plan
 from tiers.sensitivity import ChangeSet
 
 TEN = ("5", "4", "3", "2", "1.5", "1", "0.75", "0.5", "0.25", "0.1")
 FIVE = ("2", "1", "0.5", "0.25", "0.1")
 MICRO = "0.000001"
-PLANS: dict[str, tuple[int, str, str]] = {
-    "pure, sensitivity 1": (1, "auto", "0"),
-    "pure, sensitivity 4, two families": (4, "auto", "0"),
-    "δ = 1e-6": (1, "auto", MICRO),
-    "Skellam, δ = 1e-6": (1, "skellam", MICRO),
+PLANS: dict[str, tuple[ChangeSet, str, str]] = {
+    "pure, sensitivity 1": (ChangeSet.scalar(1), "auto", "0"),
+    "pure, sensitivity 4, two families": (ChangeSet.scalar(4), "auto", "0"),
+    "multi-scale, sensitivity 64": (ChangeSet.scalar(64), "msdlap", "0"),
+    "pure, 2 bins by 10, 15 in all": (ChangeSet(2, 10, 15), "auto", "0"),
+    "δ = 1e-6": (ChangeSet.scalar(1), "auto", MICRO),
+    "two-sided geometric, δ = 1e-6, 500 bins by 1": (ChangeSet(500, 1, 500), "tsg", MICRO),
+    "δ = 1e-6, 2 bins by 10, 15 in all": (ChangeSet(2, 10, 15), "auto", MICRO),
+    "δ = 1e-6, 4 bins by 4, 10 in all": (ChangeSet(4, 4, 10), "auto", MICRO),
+    "Skellam, δ = 1e-6": (ChangeSet.scalar(1), "skellam", MICRO),
+    "Skellam, δ = 1e-6, sensitivity 16": (ChangeSet.scalar(16), "skellam", MICRO),
+    "Skellam, δ = 1e-6, sensitivity 64": (ChangeSet.scalar(64), "skellam", MICRO),
+    "Skellam, δ = 1e-6, 2 bins by 10, 15 in all": (ChangeSet(2, 10, 15), "skellam", MICRO),
+    "discrete Gaussian with slack, δ = 1e-6, sensitivity 16": (ChangeSet.scalar(16), "discrete-gaussian", MICRO),
 }
 RATES = {1: 10, 100: 50, 10_000: 150}
 CELLS_MANY = 1_000_000
@@ -56,23 +65,29 @@ def rows(runs: int) -> list[Row]:
 
 
 def forget() -> None:
-    """Empty every cache that a plan fills, so that the next one is made from nothing."""
-    for module in (families, planner, residual_plan, composition, discrete_gaussian, hockey, skellam, skellam_table):
-        for value in vars(module).values():
+    """Empty every cache of the package, so that the next plan is made from nothing."""
+    for name, module in list(sys.modules.items()):
+        for value in vars(module).values() if name.startswith("tiers.") else ():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
 
 
 def _plans(runs: int) -> list[Row]:
     ladder, found = Ladder.parse(TEN), []
-    for name, (sensitivity, family, delta) in PLANS.items():
+    for name, (change, family, delta) in PLANS.items():
+        slack = family == "discrete-gaussian"
 
-        def cold(sensitivity: int = sensitivity, family: str = family, delta: str = delta) -> object:
+        def warm(
+            change: ChangeSet = change, family: str = family, delta: str = delta, slack: bool = slack
+        ) -> ChainPlan:
+            return plan(ladder, change, family, delta, allow_slack=slack)
+
+        def cold(made: Callable[[], ChainPlan] = warm) -> object:
             forget()
-            return plan(ladder, sensitivity, family, delta)
+            return made()
 
         (spent,) = interleaved(runs, (cold, 1_000_000))
-        chosen = [tier.law.noise.family for tier in plan(ladder, sensitivity, family, delta).tiers]
+        chosen = [tier.law.noise.family for tier in warm().tiers]
         how = ", ".join(f"{chosen.count(each)} {each}" for each in dict.fromkeys(chosen))
         found.append(at_most(f"plan of 10 tiers, nothing kept: {name}", spent, 100, "ms", how))
     change = ChangeSet.scalar(1)

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tiers.budget import NANO, decimal_text, nano_up
 from tiers.canonical import Document, canonical_bytes, tagged_hash
 from tiers.errors import InvalidParameterError
-from tiers.noise.law import NoiseLaw, law_from, parse_rational, parse_whole
+from tiers.noise.calibrate import least_integer
+from tiers.noise.law import NoiseLaw, law_from, normal_form, parse_rational, parse_whole
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
@@ -61,6 +62,7 @@ class TierLaw:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", normal_form(self.noise))  # equal laws are one tier, whatever their name
         if not isinstance(self.delta, Fraction) or not 0 <= self.delta < 1:
             raise InvalidParameterError("delta", "a Fraction with 0 ≤ δ < 1", self.delta)
         if self.delta == 0 and not self.pure:
@@ -72,10 +74,11 @@ class TierLaw:
         return isinstance(self.noise, TwoSidedGeometric | MultiScaleDiscreteLaplace | Staircase)
 
     def epsilon(self) -> Fraction:
-        """Return the exact pure ε over the change set; for a law without one, a label that holds.
+        """Return the exact pure ε over the change set; with δ > 0 a label that holds.
 
-        Law:        the label is the least multiple of 10⁻⁹ at which the law is (ε, δ)-DP. Tiers are ordered by rank
-                    (`tiers.rank`), not by it.
+        Law:        the label is the least multiple of 10⁻⁹ at which the law is (ε, δ)-DP; for a two-sided geometric
+                    never above its pure ε, and that itself where there are too many change vectors to maximise over.
+                    Laws of other pure families keep their pure ε. Tiers are ordered by rank (`tiers.rank`), not by it.
         Example:
             >>> from tiers.noise.skellam import Skellam
             >>> noise = Skellam.at(Fraction(1, 2), Fraction(1, 10**6), ChangeSet.scalar(1))
@@ -83,6 +86,12 @@ class TierLaw:
             Fraction(1, 2)
         """
         match self.noise:
+            case TwoSidedGeometric() if self.delta:
+                pure = self.noise.epsilon(self.change_set)
+                try:
+                    return min(pure, _label(self))
+                except InvalidParameterError:
+                    return pure
             case TwoSidedGeometric() | MultiScaleDiscreteLaplace() | Staircase():
                 return self.noise.epsilon(self.change_set)
             case _:
@@ -209,10 +218,9 @@ def key_hash(key: bytes) -> str:
 @lru_cache(maxsize=1024)
 def _label(law: TierLaw) -> Fraction:
     noise = law.noise
-    assert not isinstance(noise, TwoSidedGeometric | MultiScaleDiscreteLaplace | Staircase)
-    nano = nano_up(Fraction(noise.epsilon_at(law.delta, law.change_set)))
-    while nano and Fraction(noise.delta(Fraction(nano - 1, NANO), law.change_set)) <= law.delta:
-        nano -= 1
+    assert not isinstance(noise, MultiScaleDiscreteLaplace | Staircase)
+    near = nano_up(Fraction(noise.epsilon_at(law.delta, law.change_set)))
+    nano = least_integer(lambda n: Fraction(noise.delta(Fraction(n, NANO), law.change_set)) <= law.delta, near)
     return Fraction(nano, NANO)
 
 

@@ -14,7 +14,7 @@ from flint import arb, ctx, fmpq
 
 from tiers.errors import InvalidParameterError
 
-__all__ = ["Real", "compare", "exact", "floor_scaled", "precision", "to_float"]
+__all__ = ["Real", "compare", "exact", "floor_scaled", "precision", "settled", "to_float"]
 
 Real: TypeAlias = Callable[[], arb]
 
@@ -81,3 +81,21 @@ def to_float(value: Real) -> float:
     """Return the nearest double of `value` (error below 2⁻⁵² relative): for display and for first guesses only."""
     with precision(160):
         return float(value().mid())
+
+
+def settled(value: Real, accuracy: int, limit: int = 1 << 16) -> arb | None:
+    """Return `value` at the first precision, from 256 bits to the limit, at which its ball is that accurate; else None.
+
+    Args:       accuracy: relative, in bits. limit: of the precision, in bits.
+    Example:
+        >>> settled(lambda: exact(Fraction(1)).exp(), 64).rel_accuracy_bits() >= 64
+        True
+    """
+    bits = 256
+    while bits <= limit:
+        with precision(bits):
+            ball = value()
+        if ball.rel_accuracy_bits() >= accuracy:
+            return ball
+        bits *= 2
+    return None

@@ -53,3 +53,25 @@ def test_levels_round_up_once_and_kinds_that_cannot_charge_refuse() -> None:
     ):
         with pytest.raises(InvalidParameterError):
             tier_level(kind, law)
+
+
+@pytest.mark.parametrize("change", [*CHANGES, ChangeSet(100, 1, 100)], ids=str)
+@pytest.mark.parametrize("rate", [Fraction(1, 10), Fraction(1), Fraction(3)], ids=str)
+def test_no_order_exceeds_the_rho_of_a_geometric_on_any_change(rate: Fraction, change: ChangeSet) -> None:
+    noise = TwoSidedGeometric(rate)
+    full, rest = divmod(change.total, change.step)
+    entries = [change.step] * full + [rest] * (rest > 0)
+    for order in ORDERS:
+        joint = sum(noise.rdp(order, ChangeSet.scalar(entry)) for entry in entries)
+        assert joint <= float(noise.rho(change) * order) * (1 + 1e-12)
+    assert noise.rho(change) <= noise.epsilon(change) ** 2 / 2
+
+
+def test_a_tier_sold_at_a_delta_is_charged_for_what_it_is() -> None:
+    many = ChangeSet(100, 1, 100)
+    noise = TwoSidedGeometric.at(Fraction(1), many, Fraction(1, 10**6))
+    law = TierLaw(noise, many, Fraction(1, 10**6))
+    assert law.epsilon() == 1 < noise.epsilon(many)
+    assert tier_level(LedgerKind.APPROX, law) / 10**9 >= float(noise.rho(many)) > 0.028
+    with pytest.raises(InvalidParameterError, match="0 in a pure ledger"):
+        tier_level(LedgerKind.PURE, law)

@@ -12,6 +12,7 @@ from tiers.accounting.conversions import rho_star_nano
 from tiers.budget import NANO
 
 SMALL = "0.000001"
+WIDE = {"measure": {"type": "sum", "column": "score", "lower": "0", "upper": "4", "grain_exponent": 0}}
 LADDER = tiers(("1", 3000), ("0.5", 1000), ("0.25", 400))
 
 
@@ -33,7 +34,8 @@ def test_every_family_is_sold_with_its_top_reserved_at_the_first_sale(fair: Fair
     dataset = fair.dataset(**ledger_of(kind, "9"))
     delta = "0" if family in ("tsg", "msdlap") else SMALL
     ladder = LADDER[:1] if family == "discrete-gaussian" else LADDER
-    product = published(fair, dataset, family, delta, tiers=ladder)
+    query = WIDE if family == "msdlap" else PEOPLE  # on changes of one step multi-scale noise is two-sided geometric
+    product = fair.product(dataset, query, family=family, delta=delta, tiers=ladder)
     assert {tier["family"] for tier in product["tiers"]} <= ({"tsg", "skellam"} if family == "auto" else {family})
     low, top = product["tiers"][-1]["epsilon"], product["tiers"][0]["epsilon"]
     first = fair.buy(fair.person(), product, low)

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError
 from tiers.guarantee import ZCDP, ApproxDP, LocalDP, MetricLDP, PureDP, hockey_stick
-from tiers.noise.composition import LossLaw, maximal_changes
+from tiers.noise.composition import Release, maximal_changes
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.gaussian import Gaussian
 from tiers.noise.laplace import Laplace
 from tiers.noise.law import NoiseLaw
+from tiers.noise.losses import Losses
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.pure import pure_renyi, scales_crossed
 from tiers.noise.renyi import concentrated
+from tiers.noise.skellam import Skellam
 from tiers.noise.staircase import Staircase
 from tiers.noise.table import LatticeTable
 from tiers.noise.tsg import TwoSidedGeometric
@@ -216,9 +218,10 @@ def test_guarantees_are_checked_values() -> None:
 
 
 def test_a_loss_that_may_be_infinite_has_no_epsilon() -> None:
-    law = LossLaw(width=F(1, 2), first=0, masses=(2**191,), infinite=2**191)
+    still = Losses(np.zeros(1), np.ones(1), 0.0)
+    law = Release(still, Losses(np.zeros(1), np.array([0.5]), 0.5))
     assert law.epsilon(F(1, 4)) == math.inf
-    assert law.delta(F(5)) == 0.5
+    assert math.isclose(law.delta(5.0), 0.5, rel_tol=1e-11)
 
 
 @pytest.mark.parametrize("epsilon", [-1, F(-1), 0.5, float("nan"), float("inf"), None, "1"])
@@ -237,3 +240,43 @@ def test_a_loss_that_may_be_infinite_has_no_epsilon() -> None:
 def test_bad_losses_are_named(law: NoiseLaw, epsilon: object) -> None:
     with pytest.raises(InvalidParameterError):
         law.delta(epsilon, ONE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        TwoSidedGeometric(F(2, 3)),
+        MultiScaleDiscreteLaplace(3, F(2)),
+        Staircase(3, 1, F(2)),
+        DiscreteGaussian(F(2)),
+        Skellam(F(3)),
+        Laplace(F(3, 2)),
+        Gaussian(F(4)),
+    ],
+    ids=lambda law: law.family,
+)
+@pytest.mark.parametrize("delta", [F(1, 3), F(1, 20), F(1, 10**5)])
+def test_guarantee_every_family_has_its_least_epsilon_at_a_delta(law: NoiseLaw, delta: Fraction) -> None:
+    change = ChangeSet.scalar(3)
+    found = law.epsilon_at(delta, change)
+    assert law.delta(F(found), change) <= delta * (1 + F(1, 10**10))
+    if found:
+        assert law.delta(F(found) * (1 - F(1, 10**9)), change) > delta
+    assert law.delta(F(0), change) >= law.delta(F(1), change)
+
+
+@pytest.mark.parametrize("law", [MultiScaleDiscreteLaplace(3, F(2)), Staircase(3, 1, F(2)), Laplace(F(3, 2))])
+def test_pure_families_keep_their_epsilon_on_vectors_and_without_delta(law: Laplace) -> None:
+    pair = ChangeSet(2, 3, 5)
+    for change, delta in ((pair, F(1, 10)), (ONE, F(0)), (pair, F(0))):
+        pure = law.epsilon(change)
+        assert pure <= F(law.epsilon_at(delta, change)) <= pure * (1 + F(1, 10**15))
+    for bad in (F(1), F(-1), 0.1):
+        with pytest.raises(InvalidParameterError):
+            law.epsilon_at(bad, ONE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("law", [DiscreteGaussian(F(2)), Gaussian(F(4)), Skellam(F(3))])
+def test_no_gaussian_is_pure_and_the_refusal_tells_its_delta(law: Gaussian) -> None:
+    with pytest.raises(InvalidParameterError, match=f"{law.delta(F(1), ONE):.6g}"):
+        law.epsilon(ONE)

@@ -1,6 +1,8 @@
 """Residuals: upper + s has the law of lower, by convolution; what does not exist is refused with a witness."""
 
+import itertools
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
+from tiers.identity import TierLaw
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.gaussian import Gaussian
 from tiers.noise.laplace import Laplace
@@ -19,7 +22,11 @@ from tiers.noise.skellam import Skellam
 from tiers.noise.staircase import Staircase
 from tiers.noise.table import LatticeTable
 from tiers.noise.tsg import TwoSidedGeometric
+from tiers.real import precision
 from tiers.residual import BallProof, ClosedForm, FiniteMix, Residual, SlackBound, residual
+from tiers.residual.laws import roots_of
+from tiers.residual.proof import OUTWEIGHED, Negative, outweighed, prove
+from tiers.sensitivity import ChangeSet
 
 F = Fraction
 TSG, MSD, DG = TwoSidedGeometric, MultiScaleDiscreteLaplace, DiscreteGaussian
@@ -33,8 +40,10 @@ def assert_convolves(step: Residual, upper: NoiseLaw, lower: NoiseLaw, reach: in
     wanted = np.array([lower.pmf(k) for k in places])
     assert np.abs(both - wanted)[middle].max() < tolerance
     assert (s >= 0).all()
-    assert abs(step.variance() - (lower.variance() - upper.variance())) < 1e-5 * lower.variance()
-    assert step.same_probability() == step.pmf(0)
+    close = 1e-5 if step.certificate.tau else 1e-9
+    assert math.isclose(step.variance(), lower.variance() - upper.variance(), rel_tol=close)
+    assert math.isclose(step.variance(), float((s * np.arange(-reach, reach + 1) ** 2).sum()), rel_tol=close)
+    assert math.isclose(step.same_probability(), step.pmf(0), rel_tol=1e-12)
 
 
 EXACT = [
@@ -44,8 +53,15 @@ EXACT = [
     (MSD(3, F(3)), MSD(3, F(1)), ClosedForm, 200),
     (MSD(2, F(4)), TSG(F(3, 4)), BallProof, 90),
     (MSD(5, F(4)), TSG(F(1, 2)), BallProof, 130),
-    (TSG(F(2)), MSD(2, F(1)), BallProof, 130),
-    (MSD(2, F(4)), MSD(3, F(1)), BallProof, 200),
+    (TSG(F(2)), MSD(2, F(1)), ClosedForm, 130),
+    (MSD(2, F(4)), MSD(3, F(1)), ClosedForm, 200),
+    (TSG(F(1)), MSD(2, F(1)), ClosedForm, 130),
+    (MSD(2, F(1)), MSD(3, F(1)), ClosedForm, 200),
+    (MSD(2, F(1)), MSD(4, F(1)), ClosedForm, 260),
+    (MSD(4, F(4)), MSD(2, F(1)), BallProof, 130),
+    (MSD(6, F(8)), MSD(3, F(1)), BallProof, 200),
+    (TSG(F(2)), Staircase(5, 2, F(1)), BallProof, 250),
+    (MSD(2, F(2)), Staircase(3, 1, F(1, 2)), BallProof, 300),
 ]
 
 
@@ -135,6 +151,8 @@ def test_gaussian_tiers_of_the_lattice_are_exact() -> None:
         (Skellam(F(5)), Skellam(F(5)), "rates add"),
         (MSD(2, F(1)), MSD(2, F(1)), "not the smaller"),
         (MSD(2, F(1)), TSG(F(1)), "at k = "),
+        (MSD(4, F(2)), MSD(2, F(2)), "at k = 2"),
+        (TSG(F(1)), Staircase(5, 2, F(4)), r"P\(s = 2\) = -0\.277"),
         (DG(F(2)), DG(F(1)), "at k = 2"),
         (Skellam(F(1)), DG(F(3)), "at k = "),
         (MSD(2, F(3)), DG(F(4)), "at k = "),
@@ -193,3 +211,109 @@ def test_pairs_outside_the_framework_are_named() -> None:
     wide = LatticeTable(-(10**5), (1, *([0] * (2 * 10**5 - 1)), 1), 1)
     with pytest.raises(InvalidParameterError):
         residual(TSG(F(5)), wide, allow_slack=True)
+
+
+def spread(law: NoiseLaw, scale: int, reach: int) -> np.ndarray:
+    """The pmf of scale·X on −reach … reach."""
+    return np.array([0.0 if k % scale else law.pmf(k // scale) for k in range(-reach, reach + 1)])
+
+
+@pytest.mark.parametrize(
+    ("scales", "rate", "more", "lower"),
+    [(1, F(1), 2, F(1)), (2, F(3), 3, F(3)), (2, F(3), 4, F(3)), (1, F(2), 3, F(3, 2)), (3, F(3), 3, F(2))],
+    ids=str,
+)
+def test_more_scales_at_no_larger_rate_are_reached_scale_by_scale(
+    scales: int, rate: Fraction, more: int, lower: Fraction
+) -> None:
+    reach, wanted = 300, np.zeros(601)
+    wanted[reach] = 1.0
+    for scale in range(1, more + 1):
+        fresh = scale > scales
+        part = TSG(lower) if fresh else (residual(TSG(rate), TSG(lower)) if lower < rate else None)
+        wanted = wanted if part is None else np.convolve(wanted, spread(part, scale, reach))[reach : 3 * reach + 1]
+    step = residual(MSD(scales, rate), MSD(more, lower))
+    found = np.array([step.pmf(k) for k in range(-reach, reach + 1)])
+    assert np.abs(found - wanted)[150:450].max() < 1e-13
+
+
+def test_one_new_scale_at_the_same_rate_is_that_scale_and_nothing_between() -> None:
+    step = residual(MSD(2, F(1)), MSD(3, F(1)))
+    for k in range(-12, 13):
+        wanted = 0.0 if k % 3 else TSG(F(1)).pmf(k // 3)
+        assert math.isclose(step.pmf(k), wanted, rel_tol=1e-12)
+    assert step.pmf(1) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("upper", "lower"),
+    [
+        (MSD(4, F(2)), MSD(2, F(1))),
+        (MSD(6, F(3)), MSD(3, F(3, 2))),
+        (MSD(2, F(3)), MSD(4, F(6))),
+    ],
+    ids=str,
+)
+def test_shared_roots_cancel_exactly_and_the_witness_is_real(upper: NoiseLaw, lower: NoiseLaw) -> None:
+    mix = FiniteMix(upper, lower)  # type: ignore[arg-type]
+    with precision(256):
+        shared = len(roots_of(lower)) - len(mix.terms())  # type: ignore[arg-type]
+    assert shared > 0
+    with pytest.raises(NoResidualError, match=r"P\(s = \d+\) = -") as caught:
+        residual(upper, lower, allow_slack=True)
+    place, value = re.search(r"P\(s = (\d+)\) = (-\S+)", caught.value.witness).groups()  # type: ignore[union-attr]
+    turns = 2 * np.pi * np.arange(4096) / 4096
+    quotient = np.array([(lower.cf(t) / upper.cf(t)).real for t in turns])
+    assert abs(np.fft.ifft(quotient).real[int(place)] - float(value)) < 1e-5 * abs(float(value)) + 1e-9
+
+
+def test_roots_that_cancel_leave_a_finite_candidate() -> None:
+    mix = FiniteMix(MSD(4, F(2)), MSD(2, F(1)))
+    with precision(256):
+        assert mix.terms() == ()
+        assert mix.start == 8
+        assert abs(float(sum(mix.pmf_ball(k) for k in range(-7, 8)).mid()) - 1) < 1e-50
+        assert mix.pmf_ball(8) == 0
+
+
+def test_one_law_has_one_name() -> None:
+    change = ChangeSet.scalar(1)
+    tiers = [TierLaw(noise, change) for noise in (TSG(F(2)), MSD(1, F(2)), Staircase(1, 1, F(2)))]
+    assert len({tier.identity for tier in tiers}) == len(set(tiers)) == 1
+    for upper in (TSG(F(2)), MSD(1, F(2)), Staircase(1, 1, F(2))):
+        for lower in (TSG(F(1)), MSD(1, F(1)), Staircase(1, 1, F(1))):
+            assert residual(upper, lower) == residual(TSG(F(2)), TSG(F(1)))
+        for k in range(-5, 6):
+            assert math.isclose(upper.pmf(k), TSG(F(2)).pmf(k), rel_tol=1e-12)
+    written = tiers[0].document() | {"family": "msdlap", "parameters": {"rate": "2", "scales": "1"}}
+    with pytest.raises(InvalidParameterError, match="canonical"):
+        TierLaw.from_document(written)
+
+
+def test_a_residual_keeps_its_digits_where_both_variances_nearly_agree() -> None:
+    step = residual(MSD(3, F(1)), MSD(3, F(10**15 - 1, 10**15)))
+    with precision(400):
+        wanted = MSD(3, F(10**15 - 1, 10**15)).variance_ball() - MSD(3, F(1)).variance_ball()
+    assert math.isclose(step.variance(), float(wanted.mid()), rel_tol=1e-15)
+
+
+def test_wide_laws_are_proved_for_all_k_by_both_proofs() -> None:
+    upper, lower = MSD(32, F(12)), TSG(F(5, 32))
+    step = residual(upper, lower)
+    assert step.certificate == ClosedForm(OUTWEIGHED)
+    slow = prove(FiniteMix(upper, lower))
+    assert isinstance(slow, BallProof)
+    assert slow.checked_to == 32 * 33 // 2
+    assert abs(math.fsum(step.pmf(k) for k in range(-900, 901)) - 1) < 1e-9
+
+
+def test_what_is_outweighed_is_never_negative_and_what_is_negative_never_outweighed() -> None:
+    seen = set()
+    for scales, rate, lower in itertools.product(
+        (2, 3), (F(2), F(3), F(4)), (TSG(F(1, 4)), TSG(F(3, 2)), MSD(2, F(1)))
+    ):
+        upper = MSD(scales, rate)
+        sure, found = outweighed(upper, lower), prove(FiniteMix(upper, lower))
+        assert not (sure and isinstance(found, Negative))
+        seen.add((sure, type(found)))
+    assert {(True, BallProof), (False, Negative)} <= seen

@@ -9,13 +9,14 @@ import pytest
 
 from tiers.budget import Ladder
 from tiers.chain import CONFIDENCE, ChainPlan, PlannedTier, best_alone, plan
-from tiers.chain.families import calibrate, candidates, staircase_variance
+from tiers.chain.families import best_scales, calibrate, candidates, staircase_variance
 from tiers.chain.planner import best_path
 from tiers.errors import BudgetOrderError, InvalidParameterError, NoResidualError, SlackNotAllowedError, TierError
 from tiers.guarantee import ApproxDP, PureDP, hockey_stick
 from tiers.identity import TierLaw
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
+from tiers.noise.pure import scales_crossed
 from tiers.noise.skellam import Skellam
 from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
@@ -167,10 +168,14 @@ def test_auto_takes_skellam_where_it_is_the_less_noisy_and_never_between() -> No
     assert pure.tiers[0].variance > chain.tiers[0].variance
 
 
-def test_multi_scale_noise_is_never_chosen_on_a_vector() -> None:
-    for change in (ChangeSet(2, 2, 4), ChangeSet(3, 2, 4), ChangeSet(2, 10, 10)):
+def test_on_a_vector_the_less_noisy_family_stands_on_each_tier() -> None:
+    for change, families in (
+        (ChangeSet(2, 2, 4), ["msdlap", "msdlap", "tsg"]),
+        (ChangeSet(3, 2, 4), ["tsg", "tsg", "tsg"]),
+        (ChangeSet(2, 10, 10), ["tsg", "tsg", "tsg"]),
+    ):
         chain = plan(Ladder.parse(["8", "4", "1"]), change)
-        assert {tier.law.noise.family for tier in chain.tiers} == {"tsg"}
+        assert [tier.law.noise.family for tier in chain.tiers] == families
 
 
 def test_a_vector_s_epsilon_covers_every_change_vector() -> None:
@@ -298,3 +303,39 @@ def test_a_discrete_gaussian_tier_reads_back() -> None:
     law = TierLaw(DiscreteGaussian(Fraction(3, 2)), ChangeSet.scalar(1), Fraction(1, 10**6))
     assert TierLaw.from_document(law.document()) == law
     assert not law.pure
+
+
+@pytest.mark.parametrize(
+    ("texts", "change"),
+    [
+        (["50", "40", "20"], ChangeSet.scalar(40)),
+        (["50", "40", "20"], ChangeSet.scalar(64)),
+        (["30", "20"], ChangeSet(bins=2, step=5, total=10)),
+        (["30", "20"], ChangeSet(bins=4, step=3, total=12)),
+    ],
+    ids=str,
+)
+def test_auto_takes_multi_scale_noise_at_wide_steps_and_on_vectors(texts: list[str], change: ChangeSet) -> None:
+    chain = plan(Ladder.parse(texts), change)
+    plain = plan(Ladder.parse(texts), change, "tsg")
+    for ours, other in zip(chain.tiers, plain.tiers, strict=True):
+        assert ours.law.noise.family == "msdlap"
+        assert ours.variance < other.variance / 3
+        assert ours.law.epsilon() == ours.epsilon == other.epsilon
+    assert chain.exact
+
+
+@pytest.mark.parametrize(
+    "change", [ChangeSet(5, 1, 5), ChangeSet(2, 6, 6), ChangeSet(3, 4, 10), ChangeSet.scalar(9)], ids=str
+)
+@pytest.mark.parametrize("epsilon", ["0.3", "3", "30"])
+def test_the_best_number_of_scales_is_found_and_its_loss_holds(change: ChangeSet, epsilon: str) -> None:
+    found = best_scales(Fraction(epsilon), change)
+    if change.step == 1:
+        assert found is None  # a second scale pays for the same bins, and adds noise
+        return
+    assert found is not None
+    assert found.epsilon(change) == Fraction(epsilon)
+    for scales in range(2, change.step + 1):
+        law = MultiScaleDiscreteLaplace(scales, Fraction(epsilon) / scales_crossed(change, scales))
+        assert found.variance() <= law.variance() * (1 + 1e-12)

@@ -28,5 +28,5 @@ def test_every_command_of_the_page_runs(command: str, tmp_path: Path, monkeypatc
 
 def test_every_picture_of_the_page_exists() -> None:
     pictures = re.findall(r"\]\((img/[^)]+)\)", PAGE.read_text())
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     assert all((PAGE.parent / picture).is_file() for picture in pictures)

@@ -5,11 +5,16 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tiers.accounting.charges import ChargeRule, LedgerKind, charge_rule, level_nano, level_nano_of_rho
+from tiers.budget import decimal_text
+from tiers.errors import InvalidParameterError
 from tiers.identity import TierLaw
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.lattice_gaussian import LatticeGaussian
+from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.renyi import concentrated, skellam_renyi
 from tiers.noise.skellam import Skellam
+from tiers.noise.staircase import Staircase
+from tiers.noise.tsg import TwoSidedGeometric
 from tiers.sensitivity import ChangeSet
 
 __all__ = ["rho_above", "rule_of", "skellam_rho", "tier_level"]
@@ -21,7 +26,8 @@ _SUMMED_TO, _WIDE_FROM, _SHIFT = 10**4, 10**3, 64
 def tier_level(kind: LedgerKind, law: TierLaw) -> int:
     """Return a tier's level in a ledger's units of 10⁻⁹, rounded up once: its ε, or a ρ at which it is ρ-zCDP.
 
-    Raises:     InvalidParameterError: a law without a pure ε in a pure ledger; a family that no ledger charges for.
+    Raises:     InvalidParameterError: in a pure ledger, a law without a pure ε or sold at a δ; a family that no ledger
+                charges for.
     Example:
         >>> from tiers.noise.tsg import TwoSidedGeometric
         >>> law = TierLaw(TwoSidedGeometric(Fraction(1, 2)), ChangeSet.scalar(1))
@@ -29,9 +35,11 @@ def tier_level(kind: LedgerKind, law: TierLaw) -> int:
         (500000000, 125000000)
     """
     rule_of(kind, law)
-    if law.pure:
-        return level_nano(kind, law.epsilon())
-    return level_nano_of_rho(kind, rho_above(law))
+    if kind is not LedgerKind.PURE:
+        return level_nano_of_rho(kind, rho_above(law))
+    if law.delta:
+        raise InvalidParameterError("delta", "0 in a pure ledger", decimal_text(law.delta))
+    return level_nano(kind, law.epsilon())
 
 
 def rule_of(kind: LedgerKind, law: TierLaw) -> ChargeRule:
@@ -48,19 +56,20 @@ def rule_of(kind: LedgerKind, law: TierLaw) -> ChargeRule:
 def rho_above(law: TierLaw) -> Fraction:
     """Return a ρ at which the tier is ρ-zCDP over its change set: D_α ≤ ρ·α for every real α > 1.
 
-    Law:        ε²/2 for pure laws, Σ d²/(2σ²) for the discrete Gaussian (exact), `skellam_rho` for Skellam noise.
+    Law:        of a pure law the ρ that its ε at δ = 0 gives, whatever δ it is sold at; Σ d²/(2σ²) for the discrete
+                Gaussian (exact), `skellam_rho` for Skellam noise.
     Example:
         >>> rho_above(TierLaw(DiscreteGaussian(Fraction(2)), ChangeSet.scalar(1), Fraction(1, 10**6)))
         Fraction(1, 8)
     """
     noise = law.noise
-    if isinstance(noise, DiscreteGaussian):
-        return noise.rho(law.change_set)
     if isinstance(noise, Skellam):
         return skellam_rho(noise.rate, law.change_set)
     if isinstance(noise, LatticeGaussian):
         return skellam_rho(noise.sigma**2 / 2, law.change_set)
-    return law.epsilon() ** 2 / 2
+    if isinstance(noise, TwoSidedGeometric | MultiScaleDiscreteLaplace | Staircase | DiscreteGaussian):
+        return noise.rho(law.change_set)
+    raise InvalidParameterError("family", "one whose ρ is known", noise.family)
 
 
 @lru_cache(maxsize=1024)

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import TypeAlias
 
-from flint import acb, arb, ctx
+from flint import ctx
 
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.lattice_gaussian import LatticeGaussian
@@ -52,7 +52,7 @@ def mass(law: StepLaw, k: int) -> Real:
 def survival(law: MultiScaleDiscreteLaplace | FiniteMix | DiscreteGaussian | Staircase, m: int) -> Real:
     """Return P(X ≥ m), m ≥ 1, as a ball-valued function.
 
-    Law:        out of a finite mix: Σ A_w·w^m/(1 − w) from m = D on, and the masses below D one by one.
+    Law:        out of a finite mix: Σ A_w·w^m/(1 − w) from m = `start` on, and the masses below it one by one.
     Example:
         >>> from tiers.noise.tsg import TwoSidedGeometric
         >>> from tiers.real import to_float
@@ -60,17 +60,9 @@ def survival(law: MultiScaleDiscreteLaplace | FiniteMix | DiscreteGaussian | Sta
         >>> abs(2 * to_float(survival(mix, 1)) + mix.pmf(0) - 1) < 1e-15
         True
     """
-    if isinstance(law, MultiScaleDiscreteLaplace):
+    if isinstance(law, MultiScaleDiscreteLaplace | FiniteMix):
         return lambda: law.tail_ball(m)
-    if not isinstance(law, FiniteMix):
-        return lambda: law.log_tail_ball(m, int(ctx.prec)).exp()
-
-    def probability() -> arb:
-        start = max(m, law.degree)
-        far = sum((weight * root**start / (1 - root) for root, weight in law.terms()), acb(0)).real
-        return sum((law.pmf_ball(k) for k in range(m, start)), far)
-
-    return probability
+    return lambda: law.log_tail_ball(m, int(ctx.prec)).exp()
 
 
 def symmetric(law: MultiScaleDiscreteLaplace | FiniteMix | DiscreteGaussian | Staircase) -> SymmetricLaw:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiers.errors import InvalidParameterError
+from tiers.noise.composition import holds_over
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.lattice_gaussian import LatticeGaussian
-from tiers.noise.law import FAMILIES, NoiseLaw
+from tiers.noise.law import FAMILIES, NoiseLaw, normal_form
+from tiers.noise.msdlap import RATES as MULTI_SCALE_RATES
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.pure import scales_crossed
 from tiers.noise.skellam import Skellam
@@ -19,10 +21,10 @@ from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["AUTO", "BestAlone", "best_alone", "calibrate", "candidates", "staircase_variance"]
+__all__ = ["AUTO", "BestAlone", "best_alone", "best_scales", "calibrate", "candidates", "staircase_variance"]
 
 AUTO = "auto"
-_SCALES_LIMIT = 16  # a proof of a residual out of 16 scales takes about 0.1 s, and grows with their fifth power
+_SCALES_LIMIT = 64  # of the law itself: to draw from it takes work that grows with the square of its scales
 _SIGMA = Fraction(1, 50), Fraction(2000)
 _GRID = 4096
 
@@ -46,18 +48,47 @@ def calibrate(family: str, epsilon: Fraction, delta: Fraction, change_set: Chang
         case kind if kind is DiscreteGaussian:
             return DiscreteGaussian.at(epsilon, delta, change_set)
         case kind if kind is MultiScaleDiscreteLaplace:
-            return MultiScaleDiscreteLaplace.at(epsilon, change_set)
+            return normal_form(MultiScaleDiscreteLaplace.at(epsilon, change_set))
         case kind if kind is Staircase:
-            return Staircase.at(epsilon, change_set)
-    return TwoSidedGeometric.at(epsilon, change_set)
+            return normal_form(Staircase.at(epsilon, change_set))
+    return TwoSidedGeometric.at(epsilon, change_set, delta)
+
+
+def best_scales(epsilon: Fraction, change_set: ChangeSet) -> MultiScaleDiscreteLaplace | None:
+    """Return the least noisy multi-scale law of 2 to 64 scales at a pure guarantee, None where no scale is worth it.
+
+    On a vector each touched bin pays for every started scale, so the number of scales is a choice, not the step. With
+    a step of 1 no second scale can help: one scale pays for the same bins with less noise.
+
+    Law:        variance = S(S+1)(2S+1)/6 · 1/(2·sinh²(rate/2)), rate = ε/max Σ⌈|d_j|/S⌉, minimised over S.
+    Example:
+        >>> best_scales(Fraction(16), ChangeSet(bins=2, step=5, total=10))
+        MultiScaleDiscreteLaplace(scales=5, rate=Fraction(8, 1))
+        >>> best_scales(Fraction(16), ChangeSet(bins=5, step=1, total=5)) is None
+        True
+    """
+    scales = range(2, min(_SCALES_LIMIT, change_set.step) + 1)
+    rates = {count: epsilon / scales_crossed(change_set, count) for count in scales}
+    fitting = [(_log_variance(count, rate), count) for count, rate in rates.items() if _fits(rate)]
+    return MultiScaleDiscreteLaplace(count, rates[count]) if fitting and (count := min(fitting)[1]) else None
+
+
+def _fits(rate: Fraction) -> bool:
+    return MULTI_SCALE_RATES[0] <= rate <= MULTI_SCALE_RATES[1]
+
+
+def _log_variance(scales: int, rate: Fraction) -> float:
+    squares, half = scales * (scales + 1) * (2 * scales + 1) // 6, float(rate) / 2
+    return math.log(squares) - 2 * (half + math.log(-math.expm1(-2 * half)))
 
 
 def candidates(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> tuple[NoiseLaw, ...]:
     """Return the laws that a tier of an exact chain may choose from, the least noisy first.
 
-    Two-sided geometric noise always; multi-scale noise for one number of sensitivity 2 to 16 (on a vector it is never
-    chosen: its loss at shift 1 is already nearly ε); Skellam noise with δ > 0, unless it needs more noise than the
-    two-sided geometric, which one look at its δ tells.
+    Two-sided geometric noise always, with δ > 0 at the greatest rate that δ allows; where an entry can move by 2 steps
+    or more, multi-scale noise on the best number of scales and on as many as the step, even where it is the noisier (a
+    tier above may lead to it only); Skellam noise with δ > 0, unless it needs more noise than the two-sided geometric,
+    which one look at its δ tells.
 
     Example:
         >>> [law.family for law in candidates(Fraction(4), Fraction(0), ChangeSet.scalar(2))]
@@ -65,10 +96,13 @@ def candidates(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> tup
         >>> [law.family for law in candidates(Fraction(1), Fraction(1, 10**6), ChangeSet.scalar(1))]
         ['tsg']
     """
-    geometric = TwoSidedGeometric.at(epsilon, change_set)
+    geometric = TwoSidedGeometric.at(epsilon, change_set, delta)
     found: list[NoiseLaw] = [geometric]
-    if change_set.bins == 1 and 2 <= change_set.step <= _SCALES_LIMIT:
-        found.append(MultiScaleDiscreteLaplace.at(epsilon, change_set))
+    multi = best_scales(epsilon, change_set)
+    if multi is not None:
+        found.append(multi)
+        if multi.scales < change_set.step <= _SCALES_LIMIT:
+            found.append(MultiScaleDiscreteLaplace.at(epsilon, change_set))
     if delta:
         try:
             if _holds(Skellam(Fraction(geometric.variance() / 2)), epsilon, delta, change_set):
@@ -95,11 +129,11 @@ def best_alone(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> Bes
         >>> best_alone(Fraction(4), Fraction(0), ChangeSet.scalar(2)).family
         'staircase'
     """
-    best = BestAlone(TwoSidedGeometric.family, TwoSidedGeometric.at(epsilon, change_set).variance())
+    best = BestAlone(TwoSidedGeometric.family, TwoSidedGeometric.at(epsilon, change_set, delta).variance())
     others = [BestAlone(Staircase.family, staircase_variance(epsilon, change_set))]
-    if 2 <= change_set.step <= 64:
-        law = MultiScaleDiscreteLaplace.at(epsilon, change_set)
-        others.append(BestAlone(law.family, law.variance()))
+    multi = best_scales(epsilon, change_set)
+    if multi is not None:
+        others.append(BestAlone(multi.family, multi.variance()))
     for other in others:
         best = other if other.variance < best.variance * (1 - 1e-12) else best
     for family in (Skellam.family, DiscreteGaussian.family) if delta else ():
@@ -161,4 +195,4 @@ def _better(family: str, variance: float, epsilon: Fraction, delta: Fraction, ch
 
 
 def _holds(law: Skellam | DiscreteGaussian, epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> bool:
-    return Fraction(law.delta(epsilon, change_set)) <= delta
+    return holds_over(law, epsilon, delta, change_set)

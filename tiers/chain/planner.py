@@ -22,7 +22,7 @@ from tiers.sensitivity import ChangeSet
 __all__ = ["CONFIDENCE", "ChainPlan", "PlannedTier", "best_path", "plan", "plan_of"]
 
 CONFIDENCE = Fraction(95, 100)
-_BITS = 192
+_BITS = 120
 
 
 @dataclass(frozen=True, slots=True)

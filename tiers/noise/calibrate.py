@@ -37,19 +37,20 @@ def least(lacks: Callable[[Fraction], float], guess: Fraction, low: Fraction, hi
         >>> least(lambda x: 2.0 - x * x, Fraction(1), Fraction(1, 1000), Fraction(1000))
         Fraction(70710678119, 50000000000)
     """
-    bottom, top = _bracket(lambda place: float(lacks(_value(place))), guess, low, high)
+    bottom, top = _bracket(lambda place: lacks(_value(place)), guess, low, high)
     return _value(top) if top is not None else _refuse(bottom)
 
 
-def greatest(holds: Callable[[Fraction], bool], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
-    """Return the greatest decimal x of 12 digits in [low, high] with holds(x), for `holds` true and then false.
+def greatest(holds: Callable[[Fraction], float], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
+    """Return the greatest decimal x of 12 digits in [low, high] with holds(x) > 0, for `holds` positive and then not.
 
+    Args:       holds: a truth value, or a falling measure of what is left, which is interpolated as by `least`.
     Raises:     InvalidParameterError: `holds` is false at `low`.
     Example:
         >>> float(greatest(lambda x: x * x <= 2, Fraction(1), Fraction(1, 1000), Fraction(1000)))
         1.41421356237
     """
-    bottom, top = _bracket(lambda place: float(holds(_value(place))), guess, low, high)
+    bottom, top = _bracket(lambda place: holds(_value(place)), guess, low, high)
     if top is None:
         return _value(bottom)
     return _value(top - 1) if top > _place(low) else _refuse(top)
@@ -68,46 +69,57 @@ def log_excess(delta: float, allowed: Fraction) -> float:
 
 
 def _bracket(lacks: Callable[[int], float], guess: Fraction, low: Fraction, high: Fraction) -> tuple[int, int | None]:
-    """Return (t − 1, t) for the least place t with lacks(t) ≤ 0, or (last, None): gallop from the guess, close in."""
+    """Return (t − 1, t) for the least place t with lacks(t) ≤ 0, or (last, None): strides from the guess, close in."""
     first, last = _place(low), _place(high)
-    place, stride = min(max(_place(guess), first), last), _DECADE // 64
+    place = min(max(_place(guess), first), last)
     value = lacks(place)
-    if value <= 0:
-        top, under, bottom, over = place, value, first - 1, 1.0
-        while top > first:
-            place = max(first, top - stride)
-            value = lacks(place)
-            if value > 0:
-                bottom, over = place, value
-                break
-            top, under, stride = place, value, 2 * stride
-    else:
-        bottom, over, top, under = place, value, last + 1, 0.0
-        while bottom < last:
-            place = min(last, bottom + stride)
-            value = lacks(place)
-            if value <= 0:
-                top, under = place, value
-                break
-            bottom, over, stride = place, value, 2 * stride
-        if top > last:
-            return last, None
-    return _close_in(lacks, bottom, over, top, under)
+    smooth = not isinstance(value, bool)
+    share = abs(value) * (1 + 9 * (place % _DECADE) / _DECADE) / 128  # δ falls like the 14th power, or so
+    stride = max(1, int(_DECADE * min(share, 0.125))) if smooth else _DECADE // 64
+    while True:
+        end = last if value > 0 else first
+        if place == end:
+            return (last, None) if value > 0 else (first - 1, first)
+        before, came, place = value, place, min(last, place + stride) if value > 0 else max(first, place - stride)
+        value = lacks(place)
+        if (value > 0) != (before > 0):
+            known = (came, before), (place, value)
+            return _close_in(lacks, *(known if before > 0 else known[::-1]))
+        aim = _secant((came, before), (place, value)) if smooth else None
+        further = 2 * stride if aim is None else abs(math.ceil(aim) - place) * 17 // 16 + 1
+        stride = min(max(further, 1), 8 * stride)
 
 
-def _close_in(lacks: Callable[[int], float], bottom: int, over: float, top: int, under: float) -> tuple[int, int]:
-    """Shrink a bracket to neighbours by regula falsi (Illinois), with a bisection at every third step."""
-    step = 0
-    while top - bottom > 1:
-        step += 1
-        share = over / (over - under) if step % 3 and under < 0 else 0.5
-        middle = min(max(bottom + math.ceil((top - bottom) * share), bottom + 1), top - 1)
-        value = lacks(middle)
-        if value <= 0:
-            top, under, over = middle, value, over / 2
-        else:
-            bottom, over, under = middle, value, under / 2
-    return bottom, top
+_Known = tuple[int, float]
+
+
+def _close_in(lacks: Callable[[int], float], under: _Known, over: _Known) -> tuple[int, int]:
+    """Shrink a bracket, lacking at `under` and not at `over`, to neighbours.
+
+    By secants through the last two places looked at; one that stays at an end steps over it, further each time. A
+    bisection at every twelfth step bounds their number whatever the measure does.
+    """
+    latest, turn, reach = (under, over), 0, 1
+    while over[0] - under[0] > 1:
+        turn += 1
+        aim = _secant(*latest) if turn % 12 else None
+        middle = (under[0] + over[0]) // 2 if aim is None or not under[0] <= aim <= over[0] else math.ceil(aim)
+        if not under[0] + reach <= middle <= over[0] - reach:
+            middle = under[0] + reach if middle < under[0] + reach else over[0] - reach
+            reach = min(reach * 4, (over[0] - under[0]) // 4)
+        middle = min(max(middle, under[0] + 1), over[0] - 1)
+        reach = max(reach, 1)
+        found = middle, lacks(middle)
+        latest = latest[1], found
+        under, over = (found, over) if found[1] > 0 else (under, found)
+    return under[0], over[0]
+
+
+def _secant(one: _Known, other: _Known) -> float | None:
+    """Return the place at which the straight line through two values is 0; None for truth values and level lines."""
+    if isinstance(one[1], bool) or isinstance(other[1], bool) or not math.isfinite(one[1] - other[1]):
+        return None
+    return one[0] + (other[0] - one[0]) * (one[1] / (one[1] - other[1])) if one[1] != other[1] else None
 
 
 def _value(place: int) -> Fraction:
@@ -149,17 +161,25 @@ def least_integer(holds: Callable[[int], bool], guess: int = 0) -> int:
 
 
 def gaussian_variance(epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> float:
-    """Return roughly the variance at which Gaussian noise would be (ε, δ)-DP: where to start a calibration.
+    """Return about the variance at which Gaussian noise is (ε, δ)-DP: where to start a calibration.
 
+    Law:        δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) at μ² = Σd_j²/variance, solved for μ by bisection.
+    Reference:  Balle and Wang 2018 (arXiv 1805.06530), theorem 8.
     Example:
-        >>> round(gaussian_variance(Fraction(1), Fraction(1, 10**6), ChangeSet.scalar(1)))
-        29
+        >>> round(gaussian_variance(Fraction(1), Fraction(1, 10**6), ChangeSet.scalar(1)), 2)
+        17.85
     """
     full, rest = divmod(change_set.total, change_set.step)
     squares = full * change_set.step**2 + rest**2
-    logs = math.log(delta.denominator) - math.log(delta.numerator)
-    ratio = math.sqrt(2 * logs + 2 * float(epsilon)) - math.sqrt(2 * logs)
-    return squares / max(ratio, 1e-12) ** 2
+    loss, wanted = min(float(epsilon), 600.0), max(float(delta), 1e-290)
+    low, high = -40.0, 40.0
+    for _ in range(48):
+        middle = (low + high) / 2
+        mu = math.exp(middle)
+        tail = math.erfc((mu / 2 + loss / mu) / math.sqrt(2))
+        more = math.erfc((loss / mu - mu / 2) / math.sqrt(2)) - (math.exp(loss) * tail if tail else 0.0)
+        low, high = (low, middle) if more > 2 * wanted else (middle, high)
+    return squares * math.exp(-2 * low)
 
 
 def check_epsilon(epsilon: Fraction) -> Fraction:

@@ -6,27 +6,42 @@ convex; the joined curve is a law of losses on the grid, and laws of losses add 
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 from typing import Protocol
 
-from flint import fmpz_poly
+import numpy as np
 
 from tiers.errors import InvalidParameterError
-from tiers.noise.calibrate import check_delta
-from tiers.noise.hockey import TailsOf, delta_of_shift, delta_units, epsilon_of_shift, float_above, gamma_units
+from tiers.noise.calibrate import check_delta, least, log_excess
+from tiers.noise.hockey import delta_of_shift, epsilon_of_shift, float_above
+from tiers.noise.joined import joined_losses
+from tiers.noise.loss_grid import gridded, plus, power
+from tiers.noise.losses import Losses, paid
 from tiers.noise.tails import Tails
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["VECTORS_LIMIT", "LogConcave", "LossLaw", "compose", "delta_over", "epsilon_over", "maximal_changes"]
+__all__ = [
+    "VECTORS_LIMIT",
+    "LogConcave",
+    "Release",
+    "compose",
+    "delta_over",
+    "epsilon_over",
+    "float_below",
+    "holds_over",
+    "least_over",
+    "maximal_changes",
+]
 
 VECTORS_LIMIT = 64
 _BITS = 192
-_POINTS = 4096
-_DEAR_POINTS = 256
+_POINTS = 1024
+_DEAR_POINTS = 128
 _BINS_LIMIT = 1024
+_STILL = Losses(np.zeros(1), np.ones(1), 0.0)
 
 
 class LogConcave(Protocol):
@@ -40,14 +55,19 @@ class LogConcave(Protocol):
         """Return Var X."""
         ...
 
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the losses under a change of these entries, or None where they are not known or too many."""
+        ...
+
     def __hash__(self) -> int: ...
 
 
 def delta_over(law: LogConcave, epsilon: Fraction, change_set: ChangeSet) -> float:
     """Return δ(ε) of a law, one draw an entry, maximised over the change set and over both directions, rounded up.
 
-    Exact to 10⁻¹² for one entry; for several an upper bound that exceeds it by less than 10⁻⁴ of itself
-    where the law fits a table, else by less than 10⁻².
+    Exact to 10⁻¹² for one entry, and to 10⁻¹⁰ for two entries or for two-sided geometrics; for more an upper bound: it
+    exceeds δ by less than 10⁻⁴ of itself where the losses lie dense (a deviation of 4 steps and more), else by less
+    than 10⁻².
 
     Example:
         >>> from tiers.noise.skellam import Skellam
@@ -58,7 +78,17 @@ def delta_over(law: LogConcave, epsilon: Fraction, change_set: ChangeSet) -> flo
         raise InvalidParameterError("epsilon", "a Fraction with 0 ≤ ε ≤ 10⁴", epsilon)
     if change_set.bins == 1:
         return delta_of_shift(law.tails, change_set.total, epsilon)
-    return max(losses.delta(epsilon) for losses in _losses(law, change_set))
+    return max(release.delta(float_below(epsilon)) for release in _releases(law, change_set))
+
+
+def float_below(value: Fraction) -> float:
+    """Return a double that is not above `value`.
+
+    Example:
+        >>> float_below(Fraction(1, 10)) <= Fraction(1, 10)
+        True
+    """
+    return -float_above(-value)
 
 
 def epsilon_over(law: LogConcave, delta: Fraction, change_set: ChangeSet) -> float:
@@ -71,12 +101,55 @@ def epsilon_over(law: LogConcave, delta: Fraction, change_set: ChangeSet) -> flo
     """
     if change_set.bins == 1:
         return epsilon_of_shift(law.tails, change_set.total, delta)
-    return max(losses.epsilon(check_delta(delta)) for losses in _losses(law, change_set))
+    return max(release.epsilon(check_delta(delta)) for release in _releases(law, change_set))
+
+
+def holds_over(law: LogConcave, epsilon: Fraction, delta: Fraction, change_set: ChangeSet) -> bool:
+    """Return whether δ(ε) ≤ `delta` over the whole change set; the first change that exceeds it decides.
+
+    Example:
+        >>> from tiers.noise.skellam import Skellam
+        >>> holds_over(Skellam(Fraction(8)), Fraction(1), Fraction(1, 10**6), ChangeSet.scalar(1))
+        True
+    """
+    if change_set.bins == 1:
+        return Fraction(delta_over(law, epsilon, change_set)) <= delta
+    loss = float_below(epsilon)
+    return all(Fraction(compose(law, change).delta(loss)) <= delta for change in maximal_changes(change_set))
+
+
+def least_over(
+    make: Callable[[Fraction], LogConcave],
+    guess: Fraction,
+    wish: tuple[Fraction, Fraction, ChangeSet],
+    span: tuple[Fraction, Fraction],
+) -> Fraction:
+    """Return the least parameter of 12 digits at which a law is (ε, δ)-DP over a change set, checked on all changes.
+
+    On a vector the change that is worst at the guess is calibrated for alone; all are where that is not enough.
+
+    Args:       make: the law of a parameter, with δ falling in it. wish: ε, δ and the change set. span: least, most.
+    Raises:     InvalidParameterError: not even `most` is enough, or too many change vectors to maximise over.
+    Example:
+        >>> from tiers.noise.skellam import Skellam
+        >>> wish = Fraction(1), Fraction(1, 10**6), ChangeSet.scalar(1)
+        >>> float(least_over(Skellam, Fraction(7), wish, (Fraction(1), Fraction(10))))
+        7.12043726159
+    """
+    epsilon, delta, change_set = wish
+    changes = maximal_changes(change_set) if change_set.bins > 1 else ()
+    if len(changes) > 1:
+        loss, near = float_below(epsilon), make(min(max(guess, span[0]), span[1]))
+        worst = max(changes, key=lambda change: compose(near, change).delta(loss))
+        guess = least(lambda x: log_excess(compose(make(x), worst).delta(loss), delta), guess, *span)
+        if holds_over(make(guess), epsilon, delta, change_set):
+            return guess
+    return least(lambda x: log_excess(delta_over(make(x), epsilon, change_set), delta), guess, *span)
 
 
 @lru_cache(maxsize=64)
-def _losses(law: LogConcave, change_set: ChangeSet) -> "tuple[LossLaw, ...]":
-    return tuple(compose(law.tails, change, law.variance()) for change in maximal_changes(change_set))
+def _releases(law: LogConcave, change_set: ChangeSet) -> "tuple[Release, ...]":
+    return tuple(compose(law, change) for change in maximal_changes(change_set))
 
 
 @lru_cache(maxsize=1024)
@@ -112,122 +185,89 @@ def maximal_changes(change_set: ChangeSet, limit: int = VECTORS_LIMIT) -> tuple[
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class LossLaw:
-    """A law of privacy losses on the grid i·width, in units of 2^−192, that dominates the true one.
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A vector's release under one change: the composed losses of all bins but one, on a grid, and those of the last.
 
-    Law:        δ(ε) ≤ infinite + Σ_{i·width > ε} masses[i]·(1 − e^(ε − i·width)) for every ε ≥ 0.
+    Law:        δ(ε) ≤ Σ_ℓ mass(ℓ)·δ_last(ε − ℓ) + infinite: the last bin is never put on a grid.
     Example:
-        >>> LossLaw(width=Fraction(1), first=0, masses=(2**191, 2**191), infinite=0).delta(Fraction(1))
-        0.0
+        >>> still = Losses(np.zeros(1), np.ones(1), 0.0)
+        >>> round(Release(still, Losses(np.array([1.0]), np.ones(1), 0.0)).delta(0.0), 6)
+        0.632121
     """
 
-    width: Fraction
-    first: int
-    masses: tuple[int, ...]
-    infinite: int
+    others: Losses
+    last: Losses
 
-    def delta(self, epsilon: Fraction) -> float:
-        """Return δ(ε) of this law, rounded up."""
-        start = math.floor(epsilon / self.width) + 1
-        total, step = self.infinite, gamma_units(-self.width, _BITS)
-        kept = gamma_units(epsilon - start * self.width, _BITS) - 1
-        for place in range(start, self.first + len(self.masses)):
-            if place >= self.first:
-                total += (self.masses[place - self.first] * ((1 << _BITS) - kept) >> _BITS) + 1
-            kept = kept * step >> _BITS
-        return min(1.0, float_above(Fraction(total, 1 << _BITS)))
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        if self.others is _STILL:
+            return min(1.0, self.last.delta(epsilon))
+        left = epsilon - self.others.values
+        left -= 2.0**-52 * np.abs(left)  # so that its rounding does not count
+        mixed = (self.others.masses * self.last.deltas(left)).sum()  # `@` would wake threads for a few thousand terms
+        return min(1.0, float(mixed + self.others.infinite) * paid(len(left)) + 1e-300)
 
     def epsilon(self, delta: Fraction) -> float:
-        """Return the least double ε found with δ(ε) ≤ `delta`, within 10⁻¹² and never below it; inf if none."""
-        low, high = 0.0, float_above(self.width * (self.first + len(self.masses)))
-        if self.delta(Fraction(high)) > delta:
+        """Return an ε with δ(ε) ≤ `delta`, within 10⁻¹² of the least and never below it; inf if there is none."""
+        low, high = 0.0, max(float(law.values[-1]) if len(law.values) else 0.0 for law in (self.others, self.last))
+        high = 2 * high + 1
+        above, below = self._log_excess(low, delta), self._log_excess(high, delta)
+        if below > 0:
             return math.inf
-        if self.delta(Fraction(0)) <= delta:
+        if above <= 0:
             return 0.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(Fraction(middle)) <= delta else (middle, high)
+        turn = 0
+        while high - low > 1e-13 * high:
+            turn += 1
+            share = above / (above - below) if turn % 4 else 0.5  # a secant; a bisection bounds the number of steps
+            least_step = min(max(1e-13 * high, (high - low) / 64 if turn % 2 else 0.0), (high - low) / 2)
+            middle = low + min(max(share * (high - low), least_step), high - low - least_step)
+            if not low < middle < high:
+                break
+            found = self._log_excess(middle, delta)
+            low, above, high, below = (middle, found, high, below) if found > 0 else (low, above, middle, found)
         return high
 
-    def plus(self, other: "LossLaw", most: int) -> "LossLaw":
-        """Return the law of the sum of two independent losses; a sum above `most` counts as infinite."""
-        product = (fmpz_poly(list(self.masses)) * fmpz_poly(list(other.masses))).coeffs()
-        masses = [(int(mass) >> _BITS) + 1 for mass in product]
-        first = self.first + other.first
-        infinite = (self._total() * other._total() - sum(self.masses) * sum(other.masses) >> _BITS) + 1
-        if first < -most:
-            cut = min(-most - first, len(masses) - 1)
-            masses, first = [sum(masses[: cut + 1]), *masses[cut + 1 :]], first + cut
-        keep = max(1, most - first + 1)
-        return LossLaw(self.width, first, tuple(masses[:keep]), infinite + sum(masses[keep:]))
-
-    def _total(self) -> int:
-        return sum(self.masses) + self.infinite
+    def _log_excess(self, epsilon: float, delta: Fraction) -> float:
+        return log_excess(self.delta(epsilon), delta)
 
 
-def compose(tails_of: TailsOf, change: tuple[int, ...], spread: float, points: int = 0) -> LossLaw:
-    """Return a law of losses that dominates the release of a vector under `change`, each entry with its own noise.
+def compose(law: LogConcave, change: tuple[int, ...], points: int = 0) -> Release:
+    """Return the release of a vector under `change`, each entry with its own noise.
 
-    Args:       tails_of: of the law of one entry. change: |d_j| > 0 of the touched bins. spread: the variance of one
-                entry. points: grid points on each side; by default 4,096, or 256 where masses are dear.
+    Args:       law: of one entry. change: |d_j| > 0 of the touched bins. points: grid points on each side for more than
+                two bins; by default 1,024, or 128 where masses are dear.
     Example:
         >>> from tiers.noise.skellam import Skellam
         >>> noise = Skellam(Fraction(712043726159, 10**11))
-        >>> f"{compose(noise.tails, (1, 1), 14.2).delta(Fraction(1)):.1e}"
+        >>> f"{compose(noise, (1, 1)).delta(1.0):.1e}"
         '5.6e-04'
     """
-    tails = tails_of(_BITS)
-    points = points or (_DEAR_POINTS if tails.variance else _POINTS)
-    counts = Counter(change)
-    single = {shift: _largest_loss(tails, shift) for shift in counts}
-    variance = sum(shift * shift for shift in change) / spread
-    gaussian = max(single.values()) + variance / 2 + 11 * math.sqrt(variance)
-    most = min(sum(single[shift] for shift in change), gaussian)
-    width = Fraction(most / points)
-    whole = LossLaw(width, 0, (1 << _BITS,), 0)
-    for shift, count in counts.items():
-        whole = whole.plus(_power(_joined(tails, shift, width, single[shift]), count, points), points)
-    return whole
+    whole = law.losses(change)
+    if whole is not None:
+        return Release(_STILL, whole)
+    single = {shift: _single(law, shift, points or _DEAR_POINTS) for shift in set(change)}
+    *others, last = sorted(change)
+    if not others:
+        return Release(_STILL, single[last])
+    if len(others) == 1:
+        return Release(single[others[0]], single[last])
+    points = points or _POINTS
+    spread = sum(shift * shift for shift in others) / law.variance()
+    ends = {shift: float(np.abs(single[shift].values[[0, -1]]).max()) for shift in set(others)}
+    most = min(sum(ends[shift] for shift in others), max(ends.values()) + spread / 2 + 11 * math.sqrt(spread))
+    width, grid = most / points, None
+    for shift, count in Counter(others).items():
+        part = power(gridded(single[shift], width, points), count, points)
+        grid = part if grid is None else plus(grid, part, points)
+    assert grid is not None
+    masses, infinite = grid
+    return Release(Losses(width * np.arange(-points, points + 1, dtype=np.float64), masses, infinite), single[last])
 
 
-def _power(law: LossLaw, count: int, most: int) -> LossLaw:
-    result, square = None, law
-    while count:
-        if count & 1:
-            result = square if result is None else result.plus(square, most)
-        count >>= 1
-        square = square.plus(square, most) if count else square
-    assert result is not None
-    return result
-
-
-def _largest_loss(tails: Tails, shift: int) -> float:
-    """Return the loss at the integer beyond which about 2^−80 remains: what is left is counted as infinite."""
-    low, high = 0, tails.reach + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if tails.tail(middle) >> (_BITS - 80) else (low, middle)
-    while high > 0 and tails.mass(high + shift) <= tails.error:
-        high -= 1 + high // 64
-    return math.log(max(2, tails.mass(max(0, high))) / max(1, tails.mass(max(0, high) + shift))) + 1e-9
-
-
-def _joined(tails: Tails, shift: int, width: Fraction, largest: float) -> LossLaw:
-    """Return the law whose δ curve joins the exact one at multiples of `width` by straight lines in e^ε."""
-    one, count = 1 << _BITS, math.ceil(largest / width) + 1
-    growth, shrink = gamma_units(width, _BITS), gamma_units(-width, _BITS)
-    upper, below = [], []
-    gamma, inverse = one, one  # floored powers: δ at a smaller γ is not smaller, and `place` units bound the inverse
-    for place in range(count + 1):
-        value, error = delta_units(tails, shift, gamma)
-        upper.append(value + error)
-        below.append(one - inverse + ((inverse + place + 1) * upper[-1] >> _BITS) + 1)
-        gamma, inverse = gamma * growth >> _BITS, inverse * shrink >> _BITS
-    below = below[:0:-1]
-    curve = [*below, *upper]
-    rises = [after - before for before, after in pairwise(curve)]
-    masses = [((rises[0] << _BITS) // (growth + 1 - one)) + one - curve[0] + 2]
-    for before, after in zip(rises, [*rises[1:], 0], strict=True):
-        masses.append((((after << _BITS) - (growth + 1) * before) // (growth - one)) + 2)
-    return LossLaw(width, -count, tuple(max(0, mass) for mass in masses), curve[-1])
+@lru_cache(maxsize=64)
+def _single(law: LogConcave, shift: int, points: int) -> Losses:
+    """Return the losses of one entry: from the law's table, or joined from a few exact δ where masses are dear."""
+    known = law.losses((shift,))
+    return known if known is not None else joined_losses(law.tails(_BITS), shift, points)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Never
 
 from flint import arb
 
@@ -17,16 +17,15 @@ from tiers.noise.calibrate import (
     check_half_width,
     gaussian_variance,
     greatest,
-    least,
     least_integer,
-    log_excess,
 )
-from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.composition import delta_over, epsilon_over, least_over
 from tiers.noise.hockey import float_above
+from tiers.noise.losses import Losses, losses_of_table
 from tiers.noise.renyi import check_order, concentrated
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import TableTails, Tails
-from tiers.real import exact, precision
+from tiers.real import Real, exact, floor_scaled, precision
 from tiers.sensitivity import ChangeSet
 
 __all__ = ["DiscreteGaussian"]
@@ -67,11 +66,7 @@ class DiscreteGaussian:
         check_epsilon(epsilon)
         check_delta(delta)
         guess = Fraction(gaussian_variance(epsilon, delta, change_set) ** 0.5)
-
-        def excess(sigma: Fraction) -> float:
-            return log_excess(cls(sigma).delta(epsilon, change_set), delta)
-
-        return cls(least(excess, guess, _SIGMA_LEAST, _SIGMA_MOST))
+        return cls(least_over(cls, guess, (epsilon, delta, change_set), (_SIGMA_LEAST, _SIGMA_MOST)))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "DiscreteGaussian":
@@ -87,6 +82,14 @@ class DiscreteGaussian:
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""
         return {"sigma": decimal_text(self.sigma)}
+
+    def epsilon(self, change_set: ChangeSet) -> Never:
+        """Refuse: no discrete Gaussian law is ε-DP with δ = 0. Ask `epsilon_at` for the ε at a δ.
+
+        Raises:     InvalidParameterError: always; the message holds the δ this law has at ε = 1.
+        """
+        really = f"0; at ε = 1 it has δ = {self.delta(Fraction(1), change_set):.6g}"
+        raise InvalidParameterError("δ", "δ > 0, for no discrete Gaussian law is ε-DP", really)
 
     def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
         """Return the exact δ(ε) over the whole change set, rounded up."""
@@ -170,6 +173,10 @@ class DiscreteGaussian:
                 break
         return (total + arb(0, rest.abs_upper())).log() - rate * k * k - _partition(self.sigma).log()
 
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the privacy losses under a change of one entry; None for several, or where no table holds them."""
+        return _losses(self, change[0]) if len(change) == 1 else None
+
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""
         return _tails(self.sigma, bits)
@@ -198,19 +205,33 @@ def _theta(rate: arb, shift: Fraction) -> arb:
 
 @lru_cache(maxsize=64)
 def _table(sigma: Fraction, bits: int) -> LatticeTable:
+    """Return the table by e^(−(k+1)²/2σ²) = e^(−k²/2σ²)·q_k, q_(k+1) = q_k·e^(−1/σ²), on integers floored each time.
+
+    The start and both factors are within 1 unit of 2^−fine, and each floor loses less than 1: q_k is off by at most
+    2k + 1 units and the k-th mass by at most k² + 2k + 1, which `fine` makes less than a quarter of 2^−bits.
+    """
     reach = math.ceil(float(sigma) * math.sqrt(2 * (bits + 4) * math.log(2))) + 1
-    with precision(bits + 64 + reach.bit_length()):
-        step = (-1 / (2 * exact(sigma) ** 2)).exp()
-        square, factor = step * step, step
-        value = arb(2) ** bits / _partition(sigma)
-        half = []
-        for _ in range(reach + 1):
-            half.append(int((value.mid() + exact(Fraction(1, 2))).floor().unique_fmpz()))
-            assert value.rad() < 0.25
-            value, factor = value * factor, factor * square
+    fine = bits + 2 * (reach + 1).bit_length() + 3
+
+    def fall(times: int) -> Real:
+        return lambda: (exact(-times / (2 * sigma**2))).exp()
+
+    value = floor_scaled(lambda: 1 / _partition(sigma), fine)
+    factor, square = floor_scaled(fall(1), fine), floor_scaled(fall(2), fine)
+    shift = fine - bits
+    half, round_up = [], 1 << (shift - 1)
+    for _ in range(reach + 1):
+        half.append((value + round_up) >> shift)
+        value, factor = value * factor >> fine, factor * square >> fine
     return LatticeTable(-reach, (*half[:0:-1], *half), bits, error=1, outside=1)
 
 
 @lru_cache(maxsize=64)
 def _tails(sigma: Fraction, bits: int) -> Tails:
     return TableTails(_table(sigma, bits))
+
+
+@lru_cache(maxsize=256)
+def _losses(law: DiscreteGaussian, shift: int) -> Losses | None:
+    tails = law.tails(192)
+    return losses_of_table(tails, shift) if isinstance(tails, TableTails) else None

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Never
 
 from flint import arb
 
@@ -91,6 +91,14 @@ class Gaussian:
     def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
         """Return the Rényi divergence of order α, which is α·ρ, rounded up."""
         return float_above(check_order(alpha) * self.rho(change_set))
+
+    def epsilon(self, change_set: ChangeSet) -> Never:
+        """Refuse: no Gaussian law is ε-DP with δ = 0. Ask `epsilon_at` for the ε at a δ.
+
+        Raises:     InvalidParameterError: always; the message holds the δ this law has at ε = 1.
+        """
+        delta = self.delta(Fraction(1), change_set)
+        raise InvalidParameterError("δ", "δ > 0, for no Gaussian law is ε-DP", f"0; at ε = 1 it has δ = {delta:.6g}")
 
     def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
         """Return δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), μ = Δ₂/σ, rounded up: δ rises with Δ₂, so this is the worst.

@@ -16,7 +16,7 @@ from tiers.real import exact, floor_scaled
 __all__ = ["TailsOf", "delta_of_shift", "delta_units", "epsilon_of_shift", "float_above", "gamma_units"]
 
 TailsOf = Callable[[int], Tails]
-_FIRST_BITS = 192
+_FIRST_BITS = 120  # four digits of a Python integer: enough for δ ≥ 10⁻⁹ at 10⁻¹² of itself
 _BITS_LIMIT = 1 << 13
 _GOOD = 46
 _NUDGE = 1 + 2**-44
@@ -42,18 +42,43 @@ def delta_of_shift(tails_of: TailsOf, shift: int, epsilon: Fraction) -> float:
 
 
 def delta_units(tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
-    """Return δ at e^ε = γ ≥ 1 in units, and the units by which it may be off. γ comes in the same units, floored."""
+    """Return δ at e^ε = γ ≥ 1 in units, and the units by which it may be off. γ comes in the same units, floored.
+
+    The best tail begins where P(t) − γ·P(t + d) becomes positive. `high` is a place where it certainly is, `low` the
+    last before it where it certainly is not; a better place between them gains at most twice what such a difference may
+    be off by, at each, and no more than the mass between them.
+    """
     bits, mass = tails.bits, tails.mass
+    slack = (tails.unit_error + 1) * (gamma + (1 << bits))
 
     def gains(t: int) -> bool:
-        return mass(t) << bits >= gamma * mass(t + shift)
+        return (mass(t) << bits) - gamma * mass(t + shift) > slack
+
+    def may_gain(t: int) -> bool:
+        return (mass(t) << bits) - gamma * mass(t + shift) >= -slack
 
     low, high = _bracket(gains, tails, shift, gamma)
+    high = _first(gains, low, high)
+    low, stride = high - 1, 1
+    least = -(shift // 2) - 1
+    while low > least and may_gain(low):
+        low, stride = max(least, low - stride), 2 * stride
+    overlooked = 0
+    if low < high - 1:
+        first = _first(may_gain, low, min(high, low + stride))
+        between = tails.tail(first) - tails.tail(high) + 2 * tails.error
+        overlooked = min(2 * (high - first) * slack, between << bits)
+    value = tails.tail(high) - (gamma * tails.tail(high + shift) >> bits)
+    error = 4 * (tails.error + 1) * (gamma + (1 << bits)) + overlooked
+    return max(0, value), (error >> bits) + 1
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return a place above `low`, at most `high`, where `holds` becomes true."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if gains(middle) else (middle, high)
-    value = tails.tail(high) - (gamma * tails.tail(high + shift) >> bits)
-    return max(0, value), (4 * (tails.error + 1) * (gamma + (1 << bits)) >> bits) + 1
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _bracket(gains: Callable[[int], bool], tails: Tails, shift: int, gamma: int) -> tuple[int, int]:
@@ -96,13 +121,28 @@ def epsilon_of_shift(tails_of: TailsOf, shift: int, delta: Fraction) -> float:
         base = tails.tail(place + shift)
         excess = tails.tail(place) - unit - base
         certain = min(unit, base) > slack << _GOOD
-        if certain and excess < -slack:
+        if certain and excess < -slack and _holds(tails, shift, 0.0, delta):
             return 0.0
         if certain and (excess > slack << _GOOD or bits >= _BITS_LIMIT):
-            return math.log1p((max(0, excess) + 2 * slack) / (base - slack)) * _NUDGE
+            found = math.log1p((max(0, excess) + 2 * slack) / (base - slack)) * _NUDGE
+            if _is_best(tails, shift, place, base + max(0, excess), base) or _holds(tails, shift, found, delta):
+                return found
         if bits >= _BITS_LIMIT:
             raise InvalidParameterError("shift", "one whose loss fits 8192 bits of precision", shift)
         bits = min(2 * bits, _BITS_LIMIT)
+
+
+def _is_best(tails: Tails, shift: int, place: int, over: int, under: int) -> bool:
+    """Return whether certainly no t has a larger P(X ≥ t) − γ·P(X ≥ t + d), γ = over/under ≥ 1, than `place`."""
+    slack = 2 * (tails.unit_error + 1) * (over + under)
+    at, before = (under * tails.mass(t) - over * tails.mass(t + shift) for t in (place, place - 1))
+    return before < -slack and at > slack
+
+
+def _holds(tails: Tails, shift: int, epsilon: float, delta: Fraction) -> bool:
+    """Return whether δ(ε) is certainly at most `delta`."""
+    value, error = delta_units(tails, shift, gamma_units(Fraction(epsilon), tails.bits))
+    return (value + error) * delta.denominator <= delta.numerator << tails.bits
 
 
 def _best_tail(tails: Tails, shift: int, unit: int) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.noise.calibrate import check_confidence, check_epsilon, check_loss
+from tiers.noise.calibrate import check_confidence, check_delta, check_epsilon, check_loss
 from tiers.noise.hockey import float_above
 from tiers.noise.pure import pure_renyi
 from tiers.real import exact, precision
@@ -77,7 +77,21 @@ class Laplace:
             return 0.0
         if change_set.bins > 1:
             raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)
-        return min(1.0, math.nextafter(-math.expm1(float(gap / 2)), math.inf))
+        return min(1.0, -math.expm1(float(gap / 2)) * (1 + 2**-50))
+
+    def epsilon_at(self, delta: Fraction, change_set: ChangeSet) -> float:
+        """Return ε = Δ/b + 2·log(1 − δ), at least 0, for one entry, rounded up; the pure ε for several, and at δ = 0.
+
+        Example:
+            >>> round(Laplace(Fraction(1)).epsilon_at(Fraction(1, 10), ChangeSet.scalar(1)), 9)
+            0.789278969
+        """
+        pure = self.epsilon(change_set)
+        if delta == 0 or (check_delta(delta) and change_set.bins > 1):
+            return float_above(pure)
+        with precision(256):
+            ball = exact(pure) + 2 * exact(1 - delta).log()
+            return max(0.0, math.nextafter(float(ball.mid()), math.inf))
 
     def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
         """Return a bound on the Rényi divergence of order α: the most that any ε-DP law has."""

@@ -14,9 +14,9 @@ from tiers.noise.calibrate import (
     check_epsilon,
     gaussian_variance,
     greatest,
-    least,
-    log_excess,
 )
+from tiers.noise.composition import least_over
+from tiers.noise.losses import Losses
 from tiers.noise.skellam import Skellam
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import Tails
@@ -65,11 +65,8 @@ class LatticeGaussian:
             Skellam.at(epsilon, delta, change_set)
         check_delta(delta)
         guess = Fraction(gaussian_variance(epsilon, delta, change_set) ** 0.5)
-
-        def excess(sigma: Fraction) -> float:
-            return log_excess(Skellam(sigma**2 / 2).delta(epsilon, change_set), delta)
-
-        return cls(least(excess, guess, Fraction(1, 10**9), _SIGMA_MOST))
+        wish, span = (epsilon, delta, change_set), (Fraction(1, 10**9), _SIGMA_MOST)
+        return cls(least_over(lambda sigma: Skellam(sigma**2 / 2), guess, wish, span))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "LatticeGaussian":
@@ -143,6 +140,10 @@ class LatticeGaussian:
     def table(self, bits: int) -> LatticeTable:
         """Return the certified table of the law, where one fits."""
         return self.skellam.table(bits)
+
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the privacy losses of one entry under a shift, or None where no table holds them."""
+        return self.skellam.losses(change)
 
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tiers.errors import InvalidParameterError
 from tiers.guarantee import ApproxDP, PureDP
@@ -17,7 +17,16 @@ from tiers.noise.staircase import Staircase
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["FAMILIES", "ContinuousLaw", "NoiseLaw", "guarantee_of", "law_from", "parse_rational", "parse_whole"]
+__all__ = [
+    "FAMILIES",
+    "ContinuousLaw",
+    "NoiseLaw",
+    "guarantee_of",
+    "law_from",
+    "normal_form",
+    "parse_rational",
+    "parse_whole",
+]
 
 NoiseLaw: TypeAlias = (
     TwoSidedGeometric | Skellam | LatticeGaussian | MultiScaleDiscreteLaplace | DiscreteGaussian | Staircase
@@ -27,8 +36,23 @@ FAMILIES: dict[str, type[NoiseLaw]] = {
     law.family: law
     for law in (TwoSidedGeometric, Skellam, LatticeGaussian, MultiScaleDiscreteLaplace, DiscreteGaussian, Staircase)
 }
+_Named = TypeVar("_Named")
 _RATIONAL = re.compile(r"[0-9]{1,400}(?:\.[0-9]{1,400}|/[1-9][0-9]{0,399})?\Z")
 _WHOLE = re.compile(r"(?:0|[1-9][0-9]{0,59})\Z")
+
+
+def normal_form(law: _Named) -> "_Named | TwoSidedGeometric":
+    """Return the one name of a law that has several: one scale, or a period of 1, is a two-sided geometric.
+
+    Law:        MSDLap(1, r) = Staircase(1, 1, r) = TSG(r), value by value; any other law is returned as it is.
+    Example:
+        >>> normal_form(MultiScaleDiscreteLaplace(1, Fraction(2)))
+        TwoSidedGeometric(rate=Fraction(2, 1))
+    """
+    match law:
+        case MultiScaleDiscreteLaplace(scales=1) | Staircase(period=1):
+            return TwoSidedGeometric(law.rate)
+    return law
 
 
 def parse_rational(name: str, text: object) -> Fraction:
@@ -97,6 +121,8 @@ def guarantee_of(
         True
     """
     match law:
+        case TwoSidedGeometric() if delta:
+            return ApproxDP(Fraction(law.epsilon_at(delta, change_set)), delta)
         case TwoSidedGeometric() | MultiScaleDiscreteLaplace() | Staircase() | Laplace():
             pure = PureDP(law.epsilon(change_set))
             return pure if delta == 0 else ApproxDP(pure.epsilon, delta)

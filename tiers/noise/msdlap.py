@@ -11,23 +11,22 @@ from flint import acb, arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.guarantee import hockey_stick
-from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, check_loss, least, least_integer
-from tiers.noise.pure import pure_renyi, scales_crossed
+from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, least, least_integer
+from tiers.noise.pure import PureLattice, scales_crossed
+from tiers.noise.series import SERIES_LIMIT, half_width_by_series, scale_masses, series_length
 from tiers.noise.table import LatticeTable
-from tiers.noise.tails import BallTails
-from tiers.real import exact, precision
+from tiers.noise.tails import BallTails, TableTails
+from tiers.real import exact, precision, settled
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["MultiScaleDiscreteLaplace"]
+__all__ = ["RATES", "MultiScaleDiscreteLaplace"]
 
 _SCALES_LIMIT = 64
-_RATE_LEAST, _RATE_LIMIT = Fraction(1, 10**9), Fraction(10**4)
-_BITS_LIMIT = 1 << 16
+RATES = Fraction(1, 10**9), Fraction(10**4)
 
 
 @dataclass(frozen=True, slots=True)
-class MultiScaleDiscreteLaplace:
+class MultiScaleDiscreteLaplace(PureLattice):
     """Integer noise X = Σ_{ξ=1..scales} ξ·G_ξ with G_ξ independent two-sided geometrics of decay p = e^(−rate).
 
     Law:        cf(t) = Π_ξ (1−p)²/(1−2p·cos(ξt)+p²); variance = Σξ²·2p/(1−p)²; pmf(k) = Σ_w C_w·w^|k| over the roots
@@ -49,7 +48,7 @@ class MultiScaleDiscreteLaplace:
     def __post_init__(self) -> None:
         if isinstance(self.scales, bool) or not isinstance(self.scales, int) or not 1 <= self.scales <= _SCALES_LIMIT:
             raise InvalidParameterError("scales", f"an integer from 1 to {_SCALES_LIMIT}", self.scales)
-        if not isinstance(self.rate, Fraction) or not _RATE_LEAST <= self.rate <= _RATE_LIMIT:
+        if not isinstance(self.rate, Fraction) or not RATES[0] <= self.rate <= RATES[1]:
             raise InvalidParameterError("rate", "a Fraction with 10⁻⁹ ≤ rate ≤ 10⁴", self.rate)
 
     @classmethod
@@ -78,7 +77,7 @@ class MultiScaleDiscreteLaplace:
         def wide(rate: Fraction) -> bool:
             return not cls(scales, rate).covers(half_width, confidence)
 
-        return cls(scales, least(wide, Fraction(3 * scales, half_width + 1), _RATE_LEAST, _RATE_LIMIT))
+        return cls(scales, least(wide, Fraction(3 * scales, half_width + 1), *RATES))
 
     def parameters(self) -> dict[str, str]:
         """Return the rational parameters, as canonical texts: with the family, they identify the law."""
@@ -87,30 +86,6 @@ class MultiScaleDiscreteLaplace:
     def epsilon(self, change_set: ChangeSet) -> Fraction:
         """Return the pure ε of the change set: rate·max Σ⌈|d_j|/scales⌉ (an upper bound where a step is below Δ)."""
         return self.rate * scales_crossed(change_set, self.scales)
-
-    def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
-        """Return δ(ε), rounded up: exact for one entry, maximised over all its shifts; 0.0 from the pure ε on.
-
-        Raises:     InvalidParameterError: several entries below the pure ε, where no exact δ is computed.
-        Example:
-            >>> law = MultiScaleDiscreteLaplace(2, Fraction(4))
-            >>> f"{law.delta(Fraction(3), ChangeSet.scalar(2)):.6g}"
-            '0.603418'
-        """
-        if check_loss(epsilon) >= self.epsilon(change_set):
-            return 0.0
-        if change_set.bins > 1:
-            raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)
-        table = self.table(128)
-        return max(hockey_stick(table, shift, epsilon) for shift in range(1, change_set.total + 1))
-
-    def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
-        """Return a bound on the Rényi divergence of order α: the most that any ε-DP law has."""
-        return pure_renyi(self.epsilon(change_set), alpha)
-
-    def rho(self, change_set: ChangeSet) -> Fraction:
-        """Return ρ = ε²/2, at which every ε-DP law is ρ-zCDP."""
-        return self.epsilon(change_set) ** 2 / 2
 
     def pmf(self, k: int) -> float:
         """Return P(X = k) in [0, 1]; 0.0 only where it underflows."""
@@ -153,9 +128,13 @@ class MultiScaleDiscreteLaplace:
 
     def variance(self) -> float:
         """Return Var X = Σξ²·2p/(1−p)², in squared steps."""
-        squares = self.scales * (self.scales + 1) * (2 * self.scales + 1) // 6
         with precision(160):
-            return float((exact(squares) / (2 * (exact(self.rate) / 2).sinh() ** 2)).mid())
+            return float(self.variance_ball().mid())
+
+    def variance_ball(self) -> arb:
+        """Return Var X at the working precision."""
+        squares = self.scales * (self.scales + 1) * (2 * self.scales + 1) // 6
+        return exact(squares) / (2 * (exact(self.rate) / 2).sinh() ** 2)
 
     def half_width(self, confidence: Fraction) -> int:
         """Return the least integer h with P(|X| ≤ h) ≥ confidence: it covers at least the nominal share.
@@ -165,7 +144,8 @@ class MultiScaleDiscreteLaplace:
             1
         """
         check_confidence(confidence)
-        return least_integer(lambda h: self.covers(h, confidence))
+        known = half_width_by_series(self.scales, self.rate, confidence)
+        return known if known is not None else least_integer(lambda h: self.covers(h, confidence))
 
     def covers(self, half_width: int, confidence: Fraction) -> bool:
         """Return whether certainly P(|X| ≤ h) ≥ confidence."""
@@ -175,12 +155,11 @@ class MultiScaleDiscreteLaplace:
 
     def table(self, bits: int) -> LatticeTable:
         """Return the certified table of the law in units of 2^−bits; refused where it would be too wide."""
-        spare = bits + 8 + 3 * self.scales
-        reach = math.ceil(spare * Fraction(7, 10) * self.scales / self.rate) + self.scales**2
-        with precision(256):
-            while not self.log_tail_ball(reach + 1, 64) <= -exact(bits):
-                reach += reach // 8 + 1
-        return LatticeTable.from_tails(BallTails(self._log_mass, self.log_tail_ball, bits, reach))
+        return _table(self, bits)
+
+    def tails(self, bits: int) -> TableTails:
+        """Return masses and tails in units of 2^−bits; refused where a table would be too wide."""
+        return _tails(self, bits)
 
     def poles(self) -> tuple[tuple[acb, acb], ...]:
         """Return every root w, |w| < 1, with C_w, so that P(X = k) = Σ C_w·w^|k|, at the working precision."""
@@ -188,19 +167,41 @@ class MultiScaleDiscreteLaplace:
 
         return _poles(self.scales, self.rate, int(ctx.prec))
 
-    def _log_mass(self, k: int, bits: int) -> arb:
+    def log_mass_ball(self, k: int, bits: int) -> arb:
+        """Return log P(X = k) as a ball of at least `bits` bits."""
         return self._settle(lambda: self.pmf_ball(k), bits + 16).log()
 
     def _settle(self, value: Callable[[], arb], accuracy: int = 64) -> arb:
         """Return `value` at the first precision at which its ball is relatively accurate."""
-        bits = 256
-        while bits <= _BITS_LIMIT:
-            with precision(bits):
-                ball = value()
-            if ball.rel_accuracy_bits() >= accuracy:
-                return ball
-            bits *= 2
-        raise InvalidParameterError("rate", f"one that {_BITS_LIMIT} bits can resolve", self.rate)
+        ball = settled(value, accuracy)
+        if ball is None:
+            raise InvalidParameterError("rate", "one that 65536 bits can resolve", self.rate)
+        return ball
+
+
+@lru_cache(maxsize=64)
+def _tails(law: MultiScaleDiscreteLaplace, bits: int) -> TableTails:
+    return TableTails(_table(law, bits))
+
+
+@lru_cache(maxsize=64)
+def _table(law: MultiScaleDiscreteLaplace, bits: int) -> LatticeTable:
+    """Return the table: by power series where they are short, else mass by mass from the roots."""
+    length = series_length(law.scales, law.rate, bits + 2)
+    if length > SERIES_LIMIT:
+        reach = length
+        with precision(256):
+            while not law.log_tail_ball(reach + 1, 64) <= -exact(bits):
+                reach += reach // 8 + 1
+        return LatticeTable.from_tails(BallTails(law.log_mass_ball, law.log_tail_ball, bits, reach))
+    masses = scale_masses(law.scales, law.rate, length, bits + 8)
+    with precision(bits + 64):
+        unit = arb(2) ** bits
+        half = [int((mass.mid() * unit + arb(0.5)).floor().unique_fmpz()) for mass in masses]
+    while len(half) > 1 and not half[-1]:
+        half.pop()
+    # each mass is within 1/2 + 2⁻⁴, and all that is not listed sums to less than the rounding of all that was
+    return LatticeTable(1 - len(half), (*half[:0:-1], *half), bits, error=1, outside=2 * length)
 
 
 @lru_cache(maxsize=256)

@@ -18,11 +18,10 @@ from tiers.noise.calibrate import (
     check_half_width,
     gaussian_variance,
     greatest,
-    least,
     least_integer,
-    log_excess,
 )
-from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.composition import delta_over, epsilon_over, least_over
+from tiers.noise.losses import Losses, losses_of_table
 from tiers.noise.renyi import skellam_renyi
 from tiers.noise.saddle import log_pmf_ball, log_tail_ball
 from tiers.noise.skellam_table import ENTRIES_LIMIT, skellam_reach, skellam_table
@@ -76,11 +75,7 @@ class Skellam:
             _refuse_pure(epsilon, change_set)
         check_delta(delta)
         guess = _guess(epsilon, delta, change_set)
-
-        def excess(rate: Fraction) -> float:
-            return log_excess(cls(rate).delta(epsilon, change_set), delta)
-
-        return cls(least(excess, guess, _RATE_LEAST, _RATE_MOST))
+        return cls(least_over(cls, guess, (epsilon, delta, change_set), (_RATE_LEAST, _RATE_MOST)))
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "Skellam":
@@ -186,6 +181,10 @@ class Skellam:
         """Return the certified table of the law in units of 2^−bits; refused for laws too wide for one."""
         return skellam_table(self.rate, bits)
 
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the privacy losses under a change of one entry; None for several, or where no table holds them."""
+        return _losses(self, change[0]) if len(change) == 1 else None
+
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits, for the exact (ε, δ)."""
         return _tails(self.rate, bits)
@@ -214,7 +213,7 @@ def _tails(rate: Fraction, bits: int) -> Tails:
     if rate <= _TABLE_RATE and reach < ENTRIES_LIMIT // 2:
         return TableTails(skellam_table(rate, bits))
     law = Skellam(rate)
-    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, bits // 2, law.variance())
+    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, max(bits // 2, 84), law.variance())
 
 
 def _normal_quantile(confidence: Fraction) -> float:
@@ -233,3 +232,9 @@ def _refuse_pure(epsilon: Fraction, change_set: ChangeSet) -> Never:
 
 def _working_bits(rate: Fraction, k: int) -> int:
     return 256 + 2 * (int(rate) + abs(k) + 1).bit_length()
+
+
+@lru_cache(maxsize=256)
+def _losses(law: Skellam, shift: int) -> Losses | None:
+    tails = law.tails(192)
+    return losses_of_table(tails, shift) if isinstance(tails, TableTails) else None

@@ -9,9 +9,8 @@ from flint import acb, arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError
-from tiers.guarantee import hockey_stick
-from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, check_loss, least, least_integer
-from tiers.noise.pure import pure_renyi, scales_crossed
+from tiers.noise.calibrate import check_confidence, check_epsilon, check_half_width, least, least_integer
+from tiers.noise.pure import PureLattice, scales_crossed
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails
 from tiers.real import exact, precision
@@ -24,7 +23,7 @@ _RATE_LEAST, _RATE_LIMIT = Fraction(1, 10**9), Fraction(10**4)
 
 
 @dataclass(frozen=True, slots=True)
-class Staircase:
+class Staircase(PureLattice):
     """Integer noise with steps: on each period of Δ integers, `inner` of weight 1 and the rest of weight b = e^(−rate).
 
     Law:        pmf(mΔ + j) = a·b^m for j < inner, a·b^(m+1) for inner ≤ j < Δ, symmetric;
@@ -83,26 +82,6 @@ class Staircase:
         """Return the pure ε of the change set: rate·max Σ⌈|d_j|/Δ⌉."""
         return self.rate * scales_crossed(change_set, self.period)
 
-    def delta(self, epsilon: Fraction, change_set: ChangeSet) -> float:
-        """Return δ(ε), rounded up: exact for one entry, maximised over all its shifts; 0.0 from the pure ε on.
-
-        Raises:     InvalidParameterError: several entries below the pure ε, where no exact δ is computed.
-        """
-        if check_loss(epsilon) >= self.epsilon(change_set):
-            return 0.0
-        if change_set.bins > 1:
-            raise InvalidParameterError("change set", "one entry, for δ below the pure ε of this law", change_set)
-        table = self.table(128)
-        return max(hockey_stick(table, shift, epsilon) for shift in range(1, change_set.total + 1))
-
-    def rdp(self, alpha: Fraction | int, change_set: ChangeSet) -> float:
-        """Return a bound on the Rényi divergence of order α: the most that any ε-DP law has."""
-        return pure_renyi(self.epsilon(change_set), alpha)
-
-    def rho(self, change_set: ChangeSet) -> Fraction:
-        """Return ρ = ε²/2, at which every ε-DP law is ρ-zCDP."""
-        return self.epsilon(change_set) ** 2 / 2
-
     def pmf(self, k: int) -> float:
         """Return P(X = k); 0.0 only where it underflows."""
         return math.exp(self.log_pmf(k))
@@ -137,13 +116,33 @@ class Staircase:
     def variance(self) -> float:
         """Return Var X = 2·Σ_j c_j·Σ_m b^m·(mΔ + j)², c_j the first period."""
         with precision(192):
-            a, b = self._weights()
-            s0, s1, s2 = 1 / (1 - b), b / (1 - b) ** 2, b * (1 + b) / (1 - b) ** 3
-            total, period = arb(0), self.period
-            for j in range(period):
-                weight = a if j < self.inner else a * b
-                total += weight * (period * period * s2 + 2 * period * j * s1 + j * j * s0)
-            return float((2 * total).mid())
+            return float(self.variance_ball().mid())
+
+    def variance_ball(self) -> arb:
+        """Return Var X at the working precision; the sums over a period have closed forms."""
+        a, b = self._weights()
+        s0, s1, s2 = 1 / (1 - b), b / (1 - b) ** 2, b * (1 + b) / (1 - b) ** 3
+        inner, period = _power_sums(self.inner), _power_sums(self.period)
+        m0, m1, m2 = (low + b * (full - low) for low, full in zip(inner, period, strict=True))
+        return 2 * a * (m0 * self.period**2 * s2 + 2 * self.period * m1 * s1 + m2 * s0)
+
+    def poles(self) -> tuple[tuple[acb, acb], ...]:
+        """Return every root w of w^Δ = b with C_w, so that P(X = k) = Σ C_w·w^|k|, at the working precision.
+
+        Law:        C_w = a·(1 − b)·w^(1 − inner)/(Δ·(1 − w)), the discrete Fourier sum of the first period.
+        Example:
+            >>> law = Staircase(period=3, inner=1, rate=Fraction(2))
+            >>> with precision(128):
+            ...     abs(float(sum(weight for _, weight in law.poles()).real.mid()) - law.pmf(0)) < 1e-15
+            True
+        """
+        a, b = self._weights()
+        size, found = (-exact(self.rate) / self.period).exp(), []
+        for turn in range(self.period):
+            angle = exact(Fraction(2 * turn, self.period))
+            root = size * acb(angle.cos_pi(), angle.sin_pi())
+            found.append((root, a * (1 - b) * root ** (1 - self.inner) / (self.period * (1 - root))))
+        return tuple(found)
 
     def half_width(self, confidence: Fraction) -> int:
         """Return the least integer h with P(|X| ≤ h) ≥ confidence: it covers at least the nominal share.
@@ -181,3 +180,8 @@ class Staircase:
     def _weights(self) -> tuple[arb, arb]:
         b = (-exact(self.rate)).exp()
         return (1 - b) / (2 * self.inner + 2 * b * (self.period - self.inner) - (1 - b)), b
+
+
+def _power_sums(count: int) -> tuple[int, int, int]:
+    """Return Σ j⁰, Σ j¹ and Σ j² over j < count."""
+    return count, count * (count - 1) // 2, (count - 1) * count * (2 * count - 1) // 6

@@ -27,6 +27,11 @@ class Tails(Protocol):
         ...
 
     @property
+    def unit_error(self) -> int:
+        """Return the units by which one mass may be off."""
+        ...
+
+    @property
     def variance(self) -> float:
         """Return the variance if the law is nearly Gaussian and its masses are dear; 0.0 means: just search."""
         ...
@@ -55,12 +60,13 @@ class TableTails:
         True
     """
 
-    __slots__ = ("bits", "error", "masses", "reach", "tails", "variance")
+    __slots__ = ("bits", "error", "masses", "reach", "tails", "unit_error", "variance")
 
     def __init__(self, table: LatticeTable) -> None:
         half = list(table.masses[-table.first :])
         self.reach = len(half) - 1
         self.bits, self.variance = table.bits, 0.0
+        self.unit_error = max(1, table.error)  # of one mass
         self.error = len(half) * table.error + table.outside
         self.masses = [*half, 0]
         self.tails = [*list(accumulate(reversed(half)))[::-1], 0]
@@ -95,6 +101,11 @@ class BallTails:
     def error(self) -> int:
         """Return the units by which a mass or a tail may be off."""
         return 1 << (self.bits - (self.accuracy or self.bits))
+
+    @property
+    def unit_error(self) -> int:
+        """Return the units by which one mass may be off."""
+        return self.error
 
     def mass(self, k: int) -> int:
         """Return the units of P(X = k)."""

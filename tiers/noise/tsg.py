@@ -9,9 +9,19 @@ from flint import arb
 
 from tiers.budget import decimal_text
 from tiers.errors import InvalidParameterError, NoResidualError
-from tiers.noise.calibrate import check_confidence, check_half_width, check_loss, least
+from tiers.noise.calibrate import (
+    check_confidence,
+    check_delta,
+    check_half_width,
+    check_loss,
+    greatest,
+    least,
+    log_excess,
+)
 from tiers.noise.composition import delta_over, epsilon_over
+from tiers.noise.geometric_losses import geometric_losses, rate_guess
 from tiers.noise.hockey import float_above
+from tiers.noise.losses import Losses
 from tiers.noise.renyi import check_order, concentrated
 from tiers.noise.table import LatticeTable
 from tiers.noise.tails import BallTails, Tails
@@ -47,9 +57,28 @@ class TwoSidedGeometric:
             raise InvalidParameterError("rate", f"a Fraction with 10⁻³⁰ ≤ ε/Δ₁ ≤ {_RATE_LIMIT}", self.rate)
 
     @classmethod
-    def at(cls, epsilon: Fraction, change_set: ChangeSet) -> "TwoSidedGeometric":
-        """Return the law that is ε-DP for every change in `change_set`: rate ε/Δ₁, exactly."""
-        return cls(epsilon / change_set.total)
+    def at(cls, epsilon: Fraction, change_set: ChangeSet, delta: Fraction = Fraction(0)) -> "TwoSidedGeometric":
+        """Return the law that is ε-DP for every change in the set, at rate ε/Δ₁ exactly; with δ > 0 a less noisy one.
+
+        Law:        with δ, the greatest rate of 12 digits with δ(ε) ≤ δ, checked, and never below ε/Δ₁; ε/Δ₁ itself
+                    where there are too many change vectors to maximise over.
+        Example:
+            >>> TwoSidedGeometric.at(Fraction(1), ChangeSet.scalar(1), Fraction(1, 100)).rate
+            Fraction(20274447601, 20000000000)
+        """
+        pure = cls(epsilon / change_set.total)
+        if delta == 0:
+            return pure
+        wanted = check_delta(delta)
+
+        def left(rate: Fraction) -> float:
+            return -log_excess(cls(rate).delta(epsilon, change_set), wanted)
+
+        try:
+            rate = greatest(left, rate_guess(epsilon, wanted, change_set), pure.rate, _RATE_LIMIT)
+        except InvalidParameterError:
+            return pure
+        return max(pure, cls(rate), key=lambda law: law.rate)
 
     @classmethod
     def for_half_width(cls, half_width: int, confidence: Fraction) -> "TwoSidedGeometric":
@@ -107,8 +136,13 @@ class TwoSidedGeometric:
             return math.nextafter(float(total.mid()), math.inf)
 
     def rho(self, change_set: ChangeSet) -> Fraction:
-        """Return ρ = ε²/2, at which every ε-DP law is ρ-zCDP."""
-        return self.epsilon(change_set) ** 2 / 2
+        """Return ρ = Σ (rate·|d_j|)²/2 of the most concentrated change: each entry is (rate·|d_j|)-DP, and ρ adds up.
+
+        Example:
+            >>> TwoSidedGeometric(Fraction(1, 10)).rho(ChangeSet(bins=100, step=1, total=100))
+            Fraction(1, 2)
+        """
+        return self.rate**2 * sum(count * shift * shift for shift, count in concentrated(change_set)) / 2
 
     def decay(self) -> arb:
         """Return p = e^(−rate) at the working precision."""
@@ -140,6 +174,10 @@ class TwoSidedGeometric:
     def variance(self) -> float:
         """Return Var X = 2p/(1−p)² = 1/(2·sinh²(rate/2)), in squared steps."""
         return 1 / (2 * math.sinh(float(self.rate) / 2) ** 2)
+
+    def variance_ball(self) -> arb:
+        """Return Var X at the working precision."""
+        return 1 / (2 * (exact(self.rate) / 2).sinh() ** 2)
 
     def half_width(self, confidence: Fraction) -> int:
         """Return the least integer h with P(|X| ≤ h) ≥ confidence: it covers at least the nominal share.
@@ -183,6 +221,10 @@ class TwoSidedGeometric:
     def log_tail_ball(self, k: int, bits: int) -> arb:
         """Return log P(X ≥ k), k ≥ 1, as a ball, at the working precision."""
         return -exact(self.rate * k) - self.decay().log1p()
+
+    def losses(self, change: tuple[int, ...]) -> Losses | None:
+        """Return the privacy losses of a vector under a change, all entries composed; None where they are too many."""
+        return geometric_losses(self.rate, change)
 
     def tails(self, bits: int) -> Tails:
         """Return masses and tails in units of 2^−bits."""

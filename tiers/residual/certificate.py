@@ -48,7 +48,8 @@ class SlackBound:
 
     Args:       tau: the bound; at least the negative mass that was clipped, and at least the distance proved.
                 least: least value of the inverse transform. negative: its total negative mass. ring: points of the
-                inversion. wrap: bound on the mass of both laws outside half a ring. distance: the proved bound.
+                inversion, 0 where the table came from elsewhere. wrap: bound on the mass of both laws outside half a
+                ring. distance: the proved bound.
 
     Example:
         >>> SlackBound(Fraction(1, 10**9), -1e-10, 1e-9, 64, 1e-30, 1e-10).rests_on

@@ -8,19 +8,20 @@ from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowed
 from tiers.noise.gaussian import Gaussian
 from tiers.noise.laplace import Laplace
 from tiers.noise.lattice_gaussian import LatticeGaussian
-from tiers.noise.law import ContinuousLaw, NoiseLaw
+from tiers.noise.law import ContinuousLaw, NoiseLaw, normal_form
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.skellam import Skellam
 from tiers.noise.table import LatticeTable
 from tiers.noise.tsg import TwoSidedGeometric, ZeroInflated
 from tiers.residual.certificate import Certificate, ClosedForm, SlackBound
-from tiers.residual.laws import FiniteMix, LaplaceResidual
+from tiers.residual.laws import FiniteMix, Geometric, LaplaceResidual, Rational, as_scales
 from tiers.residual.necessary import lighter_tail
-from tiers.residual.proof import Negative, prove
+from tiers.residual.proof import OUTWEIGHED, Negative, outweighed, prove
 from tiers.residual.slack import approximate
 
 __all__ = ["Residual", "residual"]
 
+_DEAR_DEGREE = 64
 _Law = NoiseLaw | ContinuousLaw | LatticeTable
 _Step = ZeroInflated | Skellam | FiniteMix | LatticeTable | Gaussian | LaplaceResidual
 
@@ -67,6 +68,8 @@ class Residual:
                 return float(self.law.stay)
             case Gaussian():
                 return 0.0
+            case FiniteMix():
+                return self.law.same_probability()
             case _:
                 return self.law.pmf(0)
 
@@ -75,7 +78,7 @@ def residual(upper: _Law, lower: _Law, *, allow_slack: bool = False) -> Residual
     """Return the noise that turns the upper law into the lower one, with its certificate.
 
     Closed forms come first, then the necessary conditions, then a proof for all k where the upper law is a
-    two-sided geometric on one or more scales, then a table with a proved slack.
+    two-sided geometric on one or more scales, then a table with a proved slack. Equal laws under two names are one.
 
     Law:        φ_s = φ_lower/φ_upper, a characteristic function exactly when s exists (Bochner).
     Args:       upper, lower: two lattice laws (or certified tables), or two continuous ones of one family.
@@ -90,7 +93,7 @@ def residual(upper: _Law, lower: _Law, *, allow_slack: bool = False) -> Residual
         >>> residual(Skellam(Fraction(3)), Skellam(Fraction(5))).law
         Skellam(rate=Fraction(2, 1))
     """
-    found = _find(upper, lower)
+    found = _find(normal_form(upper), normal_form(lower))
     if isinstance(found.certificate, SlackBound) and not allow_slack:
         raise SlackNotAllowedError(_name(upper), _name(lower), float(found.certificate.tau))
     return found
@@ -107,10 +110,12 @@ def _find(upper: _Law, lower: _Law) -> Residual:
         lighter = lighter_tail(upper, lower)
         if lighter is not None:
             raise NoResidualError(_name(upper), _name(lower), lighter)
-        if isinstance(upper, TwoSidedGeometric | MultiScaleDiscreteLaplace) and isinstance(
-            lower, TwoSidedGeometric | MultiScaleDiscreteLaplace
-        ):
-            return _proved(upper, lower)
+        if isinstance(upper, Geometric) and isinstance(lower, Rational):
+            if FiniteMix(upper, lower).degree > _DEAR_DEGREE and outweighed(upper, lower):
+                return Residual(upper, lower, FiniteMix(upper, lower), ClosedForm(OUTWEIGHED))
+            proved = _proved(upper, lower)
+            if proved is not None:
+                return proved
     outcome = approximate(upper, lower)
     if isinstance(outcome, str):
         raise NoResidualError(_name(upper), _name(lower), outcome)
@@ -127,10 +132,8 @@ def _closed(upper: _Law, lower: _Law) -> Residual | None:
             missing = _rate(lower) - _rate(upper)
             _need(missing > 0, upper, lower, "Skellam rates add, and the lower one is not the larger")
             return Residual(upper, lower, Skellam(missing), ClosedForm("Skellam rates add"))
-        case MultiScaleDiscreteLaplace(), MultiScaleDiscreteLaplace() if upper.scales == lower.scales:
-            _need(lower.rate < upper.rate, upper, lower, "the lower rate is not the smaller one")
-            form = ClosedForm("Σ ξ·s_ξ, each s_ξ the residual of two-sided geometrics")
-            return Residual(upper, lower, FiniteMix(upper, lower), form)
+        case ((TwoSidedGeometric() | MultiScaleDiscreteLaplace()), MultiScaleDiscreteLaplace()):
+            return _scale_by_scale(upper, lower)
         case Gaussian(), Gaussian():
             missing = lower.sigma_squared - upper.sigma_squared
             _need(missing > 0, upper, lower, "Gaussian variances add, and the lower one is not the larger")
@@ -142,17 +145,28 @@ def _closed(upper: _Law, lower: _Law) -> Residual | None:
     return None
 
 
-def _proved(
-    upper: TwoSidedGeometric | MultiScaleDiscreteLaplace, lower: TwoSidedGeometric | MultiScaleDiscreteLaplace
-) -> Residual:
+def _scale_by_scale(
+    upper: TwoSidedGeometric | MultiScaleDiscreteLaplace, lower: MultiScaleDiscreteLaplace
+) -> Residual | None:
+    """Return the residual that is made scale by scale, where each scale of the upper law has one; None elsewhere."""
+    scales = as_scales(upper).scales
+    if scales == lower.scales:
+        _need(lower.rate < upper.rate, upper, lower, "the lower rate is not the smaller one")
+    if scales > lower.scales or lower.rate > upper.rate:
+        return None
+    one_by_one = "each s_ξ the residual of two-sided geometrics"
+    form = f"Σ ξ·s_ξ, {one_by_one}" if scales == lower.scales else f"Σ ξ·s_ξ, {one_by_one} or a geometric of its own"
+    return Residual(upper, lower, FiniteMix(upper, lower), ClosedForm(form))
+
+
+def _proved(upper: Geometric, lower: Rational) -> Residual | None:
+    """Return the residual with its proof, or None where balls cannot tell a probability from 0."""
     mix = FiniteMix(upper, lower)
     found = prove(mix)
     if isinstance(found, Negative):
         witness = f"the only candidate has P(s = {found.place}) = {found.value:.6g}"
         raise NoResidualError(_name(upper), _name(lower), witness)
-    if found is None:
-        raise InvalidParameterError("pair", "one whose residual balls can tell from a negative one", (upper, lower))
-    return Residual(upper, lower, mix, found)
+    return None if found is None else Residual(upper, lower, mix, found)
 
 
 def _refuse_continuous(upper: _Law, lower: _Law) -> Residual:

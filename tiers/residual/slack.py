@@ -6,9 +6,10 @@ from fractions import Fraction
 from flint import arb, fmpz_poly
 
 from tiers.errors import InvalidParameterError
+from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.hockey import float_above
 from tiers.noise.table import LatticeTable
-from tiers.real import precision
+from tiers.real import exact, precision
 from tiers.residual.certificate import SlackBound
 from tiers.residual.spectrum import AnyLaw, Ring, invert, witness
 
@@ -16,6 +17,7 @@ __all__ = ["SLACK_LIMIT", "approximate", "distance"]
 
 SLACK_LIMIT = Fraction(1, 10**6)
 _BITS = 128
+_NEAR = 1e-18
 _POINTS_LIMIT = 1 << 15
 
 
@@ -33,6 +35,10 @@ def approximate(upper: AnyLaw, lower: AnyLaw) -> tuple[LatticeTable, SlackBound]
         ('1.4e-09', True)
     """
     tables = [law if isinstance(law, LatticeTable) else law.table(_BITS) for law in (upper, lower)]
+    if isinstance(upper, DiscreteGaussian) and isinstance(lower, DiscreteGaussian):
+        near = _nearly_gaussian(upper, lower, tables)
+        if near is not None:
+            return near
     above, below = tables
     ends = (above.first, above.last, below.first, below.last, below.first - above.first, below.last - above.last)
     points = 1 << (2 * max(abs(end) for end in ends) + 1).bit_length()  # the residual has to fit as well
@@ -50,6 +56,25 @@ def approximate(upper: AnyLaw, lower: AnyLaw) -> tuple[LatticeTable, SlackBound]
     if tau > SLACK_LIMIT:
         return f"the only candidate is off by {float(tau):.3g} in total variation, more than 10⁻⁶"
     return table, SlackBound(tau, least, negative, points, wrap, apart)
+
+
+def _nearly_gaussian(
+    upper: DiscreteGaussian, lower: DiscreteGaussian, tables: list[LatticeTable]
+) -> tuple[LatticeTable, SlackBound] | None:
+    """Return the discrete Gaussian of the missing variance, if it is proved to be within 10⁻¹⁸: no inversion then."""
+    with precision(192):
+        sigma = exact(lower.sigma**2 - upper.sigma**2).sqrt().mid()
+        missing = Fraction(int((sigma * 10**30).floor().unique_fmpz()), 10**30) if sigma > 0.5 else None
+    if missing is None:
+        return None
+    table = DiscreteGaussian(missing).table(_BITS)
+    whole = list(table.masses)
+    whole[-table.first] += (1 << _BITS) - sum(whole)
+    step = LatticeTable(table.first, tuple(whole), _BITS)
+    apart = distance(tables[0], step, tables[1])
+    if apart > _NEAR:
+        return None
+    return step, SlackBound(Fraction(apart), step.pmf(step.last), 0.0, 0, 0.0, apart)
 
 
 def _first_witness(upper: AnyLaw, lower: AnyLaw, most: int) -> str:
