@@ -2,18 +2,22 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import structlog
 from sqlalchemy import Connection, Engine, select
 
+from app.audit.freezing import freeze
+from app.audit.gate import Gate
 from app.auth.accounts import Caller
 from app.auth.guard import Authenticator
 from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ReleaseEngine, Unsealed
-from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
+from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder, ReleaseRefusedError
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
 from app.errors import AppError, ForkedLogError, NotEntitledError, StoreBehindError, StoreUnavailableError
@@ -28,10 +32,15 @@ from app.store.database import Database, migrate, open_engine, write_once
 from app.store.recording import Recorder
 from app.store.redo import RedoFile
 from app.store.schema import chains, entitlements, orders, planned_tiers
+from tiers.audit.findings import Finding
 
-__all__ = ["Answer", "Market", "found_market", "recorder_of"]
+__all__ = ["Alert", "Answer", "Market", "found_market", "recorder_of"]
+
+Alert = Callable[[str], None]
+"""Told the check and the rule of a finding: a closed set, fit for a metric's label."""
 
 _KEPT_GRANTS = 100_000
+_log = structlog.get_logger("audit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +94,13 @@ def _refuse_orphans(engine: Engine, settings: Settings) -> None:
 class Market:
     """What handlers hold: the store, the sales desk, the engine, the cache, the clock."""
 
-    def __init__(self, settings: Settings, *, clock: Clock = utc_now) -> None:
-        self.settings, self.clock = settings, clock
+    def __init__(self, settings: Settings, *, clock: Clock = utc_now, alert: Alert = lambda _: None) -> None:
+        self.settings, self.clock, self._alert = settings, clock, alert
         self.keyring = found_market(settings)
         self.database = Database(open_engine(settings.database_url), recorder_of(settings, self.keyring))
         self.files = SnapshotFiles(self.keyring)
         self.engine = ReleaseEngine(self.keyring, self.files)
-        self.desk = Desk(settings, self.keyring, self.engine)
+        self.desk = Desk(settings, self.keyring, self.engine, Gate())
         self.authenticator = Authenticator(self.database, self.keyring)
         self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
         self.limits = Admission(settings, self.keyring)
@@ -123,13 +132,34 @@ class Market:
         now = self.clock()
         desk = self.desk
         try:
-            placed = await self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
+            placed = await self._refusing(
+                self.database.write(lambda connection: desk.order(connection, caller, quote, key, now))
+            )
         except ChainUndrawnError as undrawn:
-            placed = await self._draw_and_order(undrawn.chain, caller, quote, key)
+            placed = await self._refusing(self._draw_and_order(undrawn.chain, caller, quote, key))
         unsealed = self.engine.unseal(placed.chain, placed.tier, placed.sealed, placed.commitment)
         body = answer_document(placed.chain, placed.tier, unsealed.answer)
         await self.cache.put(placed.chain.id, placed.tier.law, body)
         return placed, Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
+
+    def alarm(self, findings: Iterable[Finding], stopped: Collection[str], found_by: str) -> None:
+        """Tell the log and the metrics of findings, and of the chains that are frozen for them."""
+        for finding in findings:
+            self._alert(f"{finding.check} {finding.rule}")
+            chain = None if finding.chain is None else finding.chain[:16]
+            _log.error("audit finding", check=finding.check, rule=finding.rule, chain=chain, found_by=found_by)
+        for chain in stopped:
+            _log.error("chain frozen", chain=chain[:16], found_by=found_by)
+
+    async def _refusing(self, sale: Awaitable[PlacedOrder]) -> PlacedOrder:
+        """Freeze the chain of a release that the gate refuses: the sale itself has left nothing behind."""
+        try:
+            return await sale
+        except ReleaseRefusedError as refused:
+            at, found = time_text(self.clock()), refused.found
+            stopped = await self.database.write(lambda connection: freeze(connection, self.keyring, found, "gate", at))
+            self.alarm(found, stopped, "gate")
+            raise
 
     async def _draw_and_order(self, chain: ChainState, caller: Caller, quote: str, key: str) -> PlacedOrder:
         async with self._drawing[chain.id]:

@@ -16,7 +16,7 @@ from app.log.leaves import DrawLeaf
 from app.store.schema import draws
 from tiers.canonical import canonical_bytes
 from tiers.chain import ChainPlan, Draw, PlannedTier, answer_bytes, draw_chain, specs
-from tiers.identity import DrawSpec, commitment, key_hash, opening_key, stream_key
+from tiers.identity import DrawSpec, TierLaw, commitment, key_hash, opening_key, stream_key
 from tiers.sampling.words import STREAM_VERSION
 
 __all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed", "answer_context"]
@@ -91,15 +91,19 @@ class ReleaseEngine:
 
         Raises:     IntegrityError: what is stored is not what the log committed to.
         """
-        kept = self._keyring.unseal(sealed, answer_context(chain.id, tier.law))
+        return self.open(chain.id, tier.document, sealed, committed)
+
+    def open(self, chain: str, law: TierLaw, sealed: bytes, committed: str) -> Unsealed:
+        """Return a stored answer as `unseal` does, by the chain's id and the tier's law."""
+        kept = self._keyring.unseal(sealed, answer_context(chain, law.identity))
         opening, raw = kept[:_OPENING_BYTES], kept[_OPENING_BYTES:]
-        if commitment(opening, chain.id, tier.document, raw) != committed:
+        if commitment(opening, chain, law, raw) != committed:
             raise IntegrityError("stored answer: expected what the log committed to, got something else")
         return Unsealed(tuple(int(value) for value in msgspec.json.decode(raw, type=list[str])), opening)
 
-    def replay_key(self, chain: ChainState, spec: DrawSpec) -> bytes:
-        """Return the key of a draw; its caller answers for who may have it."""
-        return stream_key(self._keyring.owner_secret(chain.owner, chain.epoch), spec)
+    def replay_key(self, owner: str, spec: DrawSpec) -> bytes:
+        """Return the key of a draw on an owner's data; its caller answers for who may have it."""
+        return stream_key(self._keyring.owner_secret(owner, spec.epoch), spec)
 
     def _specs(self, chain: ChainState) -> tuple[DrawSpec, ...]:
         planned = ChainPlan(chain.tiers[0].document.change_set, tuple(_planned(tier) for tier in chain.tiers))

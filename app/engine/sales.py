@@ -9,12 +9,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from app.audit.freezing import refuse_frozen
+from app.audit.gate import Gate
 from app.auth.accounts import Caller, Role
 from app.catalog.products import INTERNAL, LIVE, book_of_chain
 from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import (
+    AuditFindingError,
     ConflictError,
     ForbiddenError,
     IdempotencyError,
@@ -36,10 +39,11 @@ from pricing.errors import CurrencyMismatchError
 from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, quote
+from tiers.audit.findings import Finding
 from tiers.budget import parse_decimal, parse_epsilon
 from tiers.canonical import Document, canonical_bytes
 
-__all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "Selection"]
+__all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "ReleaseRefusedError", "Selection"]
 
 QUOTE_SECONDS = 900
 
@@ -50,6 +54,15 @@ class ChainUndrawnError(Exception):
     def __init__(self, chain: ChainState) -> None:
         self.chain = chain
         super().__init__("chain: expected drawn answers, got none yet")
+
+
+class ReleaseRefusedError(AuditFindingError):
+    """The gate found something: the sale is undone, and the chain is to be frozen for what is found."""
+
+    def __init__(self, found: tuple[Finding, ...]) -> None:
+        self.found = found
+        rules = sorted({f"{finding.check} {finding.rule}" for finding in found})
+        super().__init__(f"release: expected one that passes the audit, got {', '.join(rules)}", rules=rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,7 @@ class Desk:
     settings: Settings
     keyring: Keyring
     engine: ReleaseEngine
+    gate: Gate
 
     def offer(
         self, connection: Connection, caller: Caller, product: str, selection: Selection, now: datetime
@@ -87,6 +101,7 @@ class Desk:
         """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
         chain, row = chain_of_product(connection, self.settings, product)
         _on_sale(row, caller)
+        refuse_frozen(connection, chain.id)
         book = book_of_chain(connection, chain.id)
         laws = offered_laws(connection, product)
         tier = _select(chain, book, laws, selection)
@@ -142,7 +157,8 @@ class Desk:
 
         Args:       computed: the chain's draws, where the caller has just computed them.
         Raises:     ChainUndrawnError: admitted, but the chain must be drawn first. QuoteExpiredError, ForbiddenError,
-                    InsufficientFundsError, BudgetRefusedError, IdempotencyError: refused, nothing stored.
+                    ChainFrozenError, ReleaseRefusedError, InsufficientFundsError, BudgetRefusedError,
+                    IdempotencyError: refused, nothing stored.
         """
         digest = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
         placed = self._replay(connection, caller, key, digest)
@@ -151,6 +167,7 @@ class Desk:
         cited = _quote_of(connection, caller, quote_id, now)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
         _on_sale(row, caller)
+        refuse_frozen(connection, chain.id)
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = self._price(connection, caller, chain, book, tier)
@@ -173,6 +190,9 @@ class Desk:
         loss = max(tier.level_nano, chain.highest_nano)
         accrue(connection, chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
         leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
+        found = self.gate.check(connection, chain, leaf.index)
+        if found:
+            raise ReleaseRefusedError(found)
         receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
         connection.execute(
             orders.insert().values(

@@ -1,5 +1,7 @@
 """A1: every plan recomputed from its parameters alone; nothing it claims is trusted."""
 
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 from tiers.audit.findings import Finding
@@ -11,91 +13,129 @@ from tiers.identity import TierLaw, chain_identity
 from tiers.rank import by_accuracy
 from tiers.residual.plan import residual
 
-__all__ = ["check_plans"]
+__all__ = ["PlanAudit", "check_plans"]
+
+
+class PlanAudit:
+    """The plans of a log that is read once, in order; a law's certificate is recomputed once, for all its plans."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, int] = {}
+        self._laws: dict[str, dict[str, TierLaw]] = {}
+        self._ranks: dict[str, list[tuple[int, str, int]]] = {}
+        self._certificates: dict[TierLaw, _Certificate] = {}
+        self._steps: dict[tuple[TierLaw, TierLaw], str | None] = {}
+
+    def plan(self, plan: PlanRecord, lineage_of_snapshot: str | None) -> list[Finding]:
+        """Take the next plan, and return what is wrong with it."""
+        found = []
+        if plan.product in self._planned:
+            claimed = f"planned at leaf {self._planned[plan.product]}"
+            found.append(Finding("A1", "planned-once", f"leaf {plan.leaf}", claimed, "planned again"))
+        self._planned[plan.product] = plan.leaf
+        laws, ranks = self._laws.setdefault(plan.chain, {}), self._ranks.setdefault(plan.chain, [])
+        for tier in plan.tiers:
+            laws[tier.law.identity] = tier.law
+            ranks.append((plan.leaf, tier.law.identity, tier.rank))
+        found += _identity(plan, lineage_of_snapshot)
+        found += self._order(plan)
+        for tier in plan.tiers:
+            found += self._tier(plan, tier)
+        return found
+
+    def finish(self) -> list[Finding]:
+        """Return ranks that do not hold: a law's rank is its place, by accuracy, among all laws of its chain."""
+        found = []
+        for chain, laws in self._laws.items():
+            due = {law.identity: rank for rank, law in enumerate(by_accuracy(laws.values()), start=1)}
+            for leaf, law, rank in self._ranks[chain]:
+                if rank != due[law]:
+                    where, wanted = f"leaf {leaf}", f"rank {due[law]}"
+                    found.append(Finding("A1", "rank-of-chain", where, f"rank {rank}", wanted, chain=chain))
+        return found
+
+    def _step(self, upper: TierLaw, lower: TierLaw) -> str | None:
+        """The witness against a residual between two laws, or None where there is one."""
+        pair = upper, lower
+        if pair not in self._steps:
+            self._steps[pair] = _witness(*pair)
+        return self._steps[pair]
+
+    def _order(self, plan: PlanRecord) -> list[Finding]:
+        where = f"leaf {plan.leaf}"
+        found = []
+        ranks = [tier.rank for tier in plan.tiers]
+        if not ranks or ranks != sorted(set(ranks)) or ranks[0] < 1:
+            found.append(Finding("A1", "ranks", where, str(ranks), "distinct ranks, rising, from 1"))
+        if len({tier.law.delta for tier in plan.tiers}) > 1:
+            found.append(Finding("A1", "one-delta", where, "one nominal δ", "several"))
+        for upper, lower in pairwise(plan.tiers):
+            if lower.law.epsilon() >= upper.law.epsilon():
+                claimed = f"tier {lower.rank} below tier {upper.rank}"
+                found.append(Finding("A1", "falling-epsilon", where, claimed, decimal_text(lower.law.epsilon())))
+                continue
+            witness = self._step(upper.law, lower.law)
+            if witness is not None:
+                found.append(Finding("A1", "residual", where, f"tier {upper.rank} reaches {lower.rank}", witness))
+        return found
+
+    def _tier(self, plan: PlanRecord, tier: ClaimedTier) -> list[Finding]:
+        where = f"leaf {plan.leaf}, tier {tier.rank}"
+        epsilon = tier.law.epsilon()
+        if not EPSILON_FLOOR <= epsilon <= EPSILON_CEILING:
+            limits = f"{decimal_text(EPSILON_FLOOR)} to {decimal_text(EPSILON_CEILING)}"
+            return [Finding("A1", "epsilon-range", where, f"ε of {epsilon.numerator.bit_length()} bits", limits)]
+        if tier.law not in self._certificates:
+            level, half_width = nano_up(epsilon), tier.law.noise.half_width(CONFIDENCE)
+            self._certificates[tier.law] = _Certificate(epsilon, level, half_width)
+        due = self._certificates[tier.law]
+        found = []
+        if due.epsilon != tier.epsilon:
+            found.append(Finding("A1", "guarantee", where, decimal_text(tier.epsilon), decimal_text(epsilon)))
+        if due.level_nano != tier.level_nano:
+            found.append(Finding("A1", "level", where, str(tier.level_nano), str(due.level_nano)))
+        if due.half_width != tier.half_width:
+            found.append(Finding("A1", "error-bar", where, str(tier.half_width), str(due.half_width)))
+        if tier.law.delta != 0:
+            found.append(Finding("A1", "pure", where, decimal_text(tier.law.delta), "0 in a pure ledger"))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Certificate:
+    """What a law's parameters say of it."""
+
+    epsilon: Fraction
+    level_nano: int
+    half_width: int
 
 
 def check_plans(history: History) -> tuple[Finding, ...]:
     """Return what is wrong with the plans: identity, order, ranks, residuals, exact ε, levels, bars, change sets."""
-    found: list[Finding] = []
-    planned: dict[str, int] = {}
+    read, found = PlanAudit(), []
     for plan in history.plans:
-        if plan.product in planned:
-            claimed = f"planned at leaf {planned[plan.product]}"
-            found.append(Finding("A1", "planned-once", f"leaf {plan.leaf}", claimed, "planned again"))
-        planned[plan.product] = plan.leaf
-        found += _identity(plan, history)
-        found += _order(plan)
-        for tier in plan.tiers:
-            found += _tier(plan, tier)
-    return (*found, *_ranks(history))
+        found += read.plan(plan, history.snapshots.get(plan.snapshot))
+    return (*found, *read.finish())
 
 
-def _ranks(history: History) -> list[Finding]:
-    """One law has one rank on its chain: its place, by accuracy, among all laws that the chain's plans name."""
-    laws: dict[str, dict[str, TierLaw]] = {}
-    for plan in history.plans:
-        laws.setdefault(plan.chain, {}).update({tier.law.identity: tier.law for tier in plan.tiers})
-    due = {
-        (chain, law.identity): rank
-        for chain, known in laws.items()
-        for rank, law in enumerate(by_accuracy(known.values()), start=1)
-    }
-    return [
-        Finding("A1", "rank-of-chain", f"leaf {plan.leaf}", f"rank {tier.rank}", f"rank {rank}")
-        for plan in history.plans
-        for tier in plan.tiers
-        if tier.rank != (rank := due[plan.chain, tier.law.identity])
-    ]
-
-
-def _identity(plan: PlanRecord, history: History) -> list[Finding]:
+def _identity(plan: PlanRecord, lineage_of_snapshot: str | None) -> list[Finding]:
     where = f"leaf {plan.leaf}"
     found = []
     chain = chain_identity(plan.lineage, plan.snapshot, plan.fingerprint)
     if chain != plan.chain:
         found.append(Finding("A1", "chain-identity", where, plan.chain, chain))
-    if history.snapshots.get(plan.snapshot) != plan.lineage:
+    if lineage_of_snapshot != plan.lineage:
         found.append(Finding("A1", "snapshot-of-lineage", where, plan.snapshot, "no such snapshot of this lineage"))
     if len({tier.law.change_set for tier in plan.tiers}) > 1:
         found.append(Finding("A1", "one-change-set", where, "one set of change vectors", "several"))
     return found
 
 
-def _order(plan: PlanRecord) -> list[Finding]:
-    where = f"leaf {plan.leaf}"
-    found = []
-    ranks = [tier.rank for tier in plan.tiers]
-    if not ranks or ranks != sorted(set(ranks)) or ranks[0] < 1:
-        found.append(Finding("A1", "ranks", where, str(ranks), "distinct ranks, rising, from 1"))
-    if len({tier.law.delta for tier in plan.tiers}) > 1:
-        found.append(Finding("A1", "one-delta", where, "one nominal δ", "several"))
-    for upper, lower in pairwise(plan.tiers):
-        if lower.law.epsilon() >= upper.law.epsilon():
-            claimed = f"tier {lower.rank} below tier {upper.rank}"
-            found.append(Finding("A1", "falling-epsilon", where, claimed, decimal_text(lower.law.epsilon())))
-            continue
-        try:
-            residual(upper.law.noise, lower.law.noise)
-        except (NoResidualError, SlackNotAllowedError, InvalidParameterError) as error:
-            witness = error.witness if isinstance(error, NoResidualError) else str(error)
-            found.append(Finding("A1", "residual", where, f"tier {upper.rank} reaches {lower.rank}", witness))
-    return found
-
-
-def _tier(plan: PlanRecord, tier: ClaimedTier) -> list[Finding]:
-    where = f"leaf {plan.leaf}, tier {tier.rank}"
-    epsilon = tier.law.epsilon()
-    if not EPSILON_FLOOR <= epsilon <= EPSILON_CEILING:
-        limits = f"{decimal_text(EPSILON_FLOOR)} to {decimal_text(EPSILON_CEILING)}"
-        return [Finding("A1", "epsilon-range", where, f"ε of {epsilon.numerator.bit_length()} bits", limits)]
-    found = []
-    if epsilon != tier.epsilon:
-        found.append(Finding("A1", "guarantee", where, decimal_text(tier.epsilon), decimal_text(epsilon)))
-    if nano_up(epsilon) != tier.level_nano:
-        found.append(Finding("A1", "level", where, str(tier.level_nano), str(nano_up(epsilon))))
-    half_width = tier.law.noise.half_width(CONFIDENCE)
-    if half_width != tier.half_width:
-        found.append(Finding("A1", "error-bar", where, str(tier.half_width), str(half_width)))
-    if tier.law.delta != 0:
-        found.append(Finding("A1", "pure", where, decimal_text(tier.law.delta), "0 in a pure ledger"))
-    return found
+def _witness(upper: TierLaw, lower: TierLaw) -> str | None:
+    try:
+        residual(upper.noise, lower.noise)
+    except NoResidualError as error:
+        return error.witness
+    except (SlackNotAllowedError, InvalidParameterError) as error:
+        return str(error)
+    return None
