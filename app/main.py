@@ -1,5 +1,6 @@
 """The ASGI application of one worker process."""
 
+import asyncio
 import gc
 import os
 from collections.abc import AsyncIterator
@@ -15,12 +16,14 @@ from app import __version__
 from app.auth.guard import authorise
 from app.clock import Clock, utc_now
 from app.embedded import die_with_parent
+from app.jobs.schedule import keep_auditing
 from app.market import Market
 from app.pages import storefront
 from app.routes import (
     accounts,
     analysts,
     answers,
+    audits,
     browse,
     catalog,
     commerce,
@@ -87,6 +90,13 @@ HANDLERS = [
     log.inclusion,
     log.consistency,
     log.export,
+    audits.start,
+    audits.reports,
+    audits.report,
+    audits.report_as_page,
+    audits.frozen_chains,
+    audits.thaw_chain,
+    audits.proof,
     health.live,
     health.ready,
     storefront.storefront,
@@ -107,13 +117,15 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        market = Market(settings, clock=clock)
+        market = Market(settings, clock=clock, alert=telemetry.found)
+        audits_by_clock = asyncio.create_task(keep_auditing(market))
         app.state.market, app.state.telemetry = market, telemetry
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
         try:
             yield
         finally:
+            audits_by_clock.cancel()
             await market.close()
             telemetry.flush()
 

@@ -34,6 +34,7 @@ class Settings:
                 empty for none. keys: file of the secrets. fee_bps: the market's share of a sale, in 1/10,000.
                 limits: requests a minute. workers: processes that serve; without a Redis each gets its part of a limit.
                 redo_file: the log's own file, best on another disk than the database; None for one below `state`.
+                audit_hours: how often the whole log is audited; 0 for never.
     """
 
     state: Path
@@ -44,6 +45,7 @@ class Settings:
     limits: Limits = Limits()
     workers: int = 1
     redo_file: Path | None = None
+    audit_hours: int = 24
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -55,7 +57,8 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Return what `TIERMARKET_STATE`, `_DATABASE_URL`, `_REDIS_URL`, `_KEYS`, `_FEE_BPS` and `_REDO` describe.
 
-        Limits come from `_READS_PER_MINUTE`, `_ACTS_PER_MINUTE`, `_FAILURES_PER_MINUTE`; `_WORKERS` from the server.
+        Limits come from `_READS_PER_MINUTE`, `_ACTS_PER_MINUTE`, `_FAILURES_PER_MINUTE`; audits by `_AUDIT_HOURS`;
+        `_WORKERS` from the server.
 
         Raises:     InvalidRequestError: TIERMARKET_STATE is missing, or a number is out of its range.
         """
@@ -76,6 +79,7 @@ class Settings:
             ),
             max(1, _number(environment, "WORKERS", 1, 1_000)),
             Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
+            _number(environment, "AUDIT_HOURS", 24, 10_000),
         )
 
     @property

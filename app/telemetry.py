@@ -15,6 +15,7 @@ from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     disable_created_metrics,
     generate_latest,
@@ -74,6 +75,15 @@ class Telemetry:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._findings = Counter(
+            "tiermarket_audit_findings", "Findings of gate and audits, by rule.", ("rule",), registry=self._registry
+        )
+        self._frozen = Gauge(
+            "tiermarket_frozen_chains",
+            "Chains that an audit has frozen.",
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
         self._kept: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float, who: str | None) -> None:
@@ -90,6 +100,14 @@ class Telemetry:
             self._lines.append(self._encode(seen) + b"\n")
             if self._due is None:
                 self._due = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+
+    def found(self, rule: str) -> None:
+        """Count a finding of an audit; `rule` comes from a closed set."""
+        self._findings.labels(rule).inc()
+
+    def frozen(self, chains: int) -> None:
+        """Say how many chains are frozen."""
+        self._frozen.set(chains)
 
     def flush(self) -> None:
         """Write the access lines that wait."""

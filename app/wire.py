@@ -29,6 +29,7 @@ __all__ = [
     "SnapshotRequest",
     "StateRequest",
     "SuspensionRequest",
+    "ThawRequest",
     "TierRequest",
     "TileRequest",
     "WindowRequest",
@@ -233,6 +234,12 @@ class KeyRequest(_Request, frozen=True, kw_only=True):
 
 class SuspensionRequest(_Request, frozen=True, kw_only=True):
     """Why an account is suspended."""
+
+    reason: Line
+
+
+class ThawRequest(_Request, frozen=True, kw_only=True):
+    """Why a frozen chain may be sold again: it goes into the log."""
 
     reason: Line
 

@@ -28,10 +28,25 @@ class Jobs:
 
     async def start(self, account: str, kind: str, work: Callable[[Progress], Mapping[str, Any]]) -> str:
         """Store a job and run `work` in a thread; return its id at once."""
-        job = new_id("job")
-        row = {"id": job, "account_id": account, "kind": kind, "state": "running", "progress": "queued"}
-        at = time_text(self._clock())
-        await self._database.write(lambda connection: connection.execute(jobs.insert().values(**row, created_at=at)))
+        job = await self.start_for(lambda _: account, kind, work)
+        assert job is not None
+        return job
+
+    async def start_for(
+        self, owner: Callable[[Connection], str | None], kind: str, work: Callable[[Progress], Mapping[str, Any]]
+    ) -> str | None:
+        """Start a job for the account that `owner` names, or none; both are decided in one transaction."""
+        job, at = new_id("job"), time_text(self._clock())
+        row = {"id": job, "kind": kind, "state": "running", "progress": "queued", "created_at": at}
+
+        def claim(connection: Connection) -> bool:
+            account = owner(connection)
+            if account is not None:
+                connection.execute(jobs.insert().values(**row, account_id=account))
+            return account is not None
+
+        if not await self._database.write(claim):
+            return None
         task = asyncio.create_task(self._run(job, work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -12,7 +12,9 @@ from app.auth.accounts import Caller, Role
 from app.engine.sales import Selection
 from app.engines.errors import EngineError
 from app.errors import (
+    AuditFindingError,
     BudgetRefusedError,
+    ChainFrozenError,
     ConflictError,
     IdempotencyError,
     InsufficientFundsError,
@@ -35,6 +37,7 @@ _KEY_LIMIT = 200
     opt={
         "roles": TRADERS,
         "refuses": (
+            ChainFrozenError,
             ConflictError,
             NotFoundError,
         ),
@@ -58,7 +61,9 @@ async def quote(
     opt={
         "roles": TRADERS,
         "refuses": (
+            AuditFindingError,
             BudgetRefusedError,
+            ChainFrozenError,
             ConflictError,
             EngineError,
             IdempotencyError,
