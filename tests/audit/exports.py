@@ -27,8 +27,8 @@ class Export:
 
     def lines(self) -> list[bytes]:
         evidence = [*self.openings, *self.keys]
-        chains = list(dict.fromkeys(record.get("chain") for record in evidence))
-        together = sorted(evidence, key=lambda record: chains.index(record.get("chain")))
+        chains = [json.dumps(record.get("chain")) for record in evidence]
+        together = [evidence[at] for at in sorted(range(len(chains)), key=lambda at: chains.index(chains[at]))]
         return [json.dumps(record).encode() for record in (self.header, *self.leaves, *together)]
 
     def verify(self, **how: Any) -> AuditReport:
