@@ -10,6 +10,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from app.log.heads import TreeHead
+from app.log.leaves import Leaf
 
 __all__ = [
     "FORMAT",
@@ -19,8 +20,10 @@ __all__ = [
     "KeyRecord",
     "LeafRecord",
     "OpeningRecord",
+    "ReadLeaf",
     "decode_line",
     "encode_line",
+    "read_leaf",
 ]
 
 FORMAT = "tiermarket-export/3"
@@ -69,15 +72,35 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     key: Hex
 
 
+class ReadLeaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="leaf"):
+    """A leaf's record as it is read: the leaf itself, of a known kind."""
+
+    index: int
+    hash: Hex
+    leaf: Leaf
+
+
 ExportRecord: TypeAlias = Header | LeafRecord | HeadRecord | OpeningRecord | KeyRecord
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _DECODER = msgspec.json.Decoder(ExportRecord)
+_LEAVES = msgspec.json.Decoder(ReadLeaf)
+_LEAF_ENDS = (b'"record":"leaf"}\n', b'"record":"leaf"}')
 
 
 def encode_line(record: ExportRecord) -> bytes:
     """Return the record as one line, newline included."""
     return _ENCODER.encode(record) + b"\n"
+
+
+def read_leaf(line: bytes) -> ReadLeaf | None:
+    """Return the record of a line that ends as `encode_line` ends leaves; None where it is none that can be read so."""
+    if not line.endswith(_LEAF_ENDS):
+        return None
+    try:
+        return _LEAVES.decode(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def decode_line(line: bytes) -> ExportRecord:

@@ -59,19 +59,19 @@ class Times:
     """The times of a log, read in order: each is one (UTC, to the second), and none lies before the one above it."""
 
     def __init__(self) -> None:
-        self._above = ""
+        self.above = ""
         self._days: dict[str, bool] = {}
 
     def take(self, where: int | str, at: str) -> list[Finding]:
         """Take the next time, and return what is wrong with it; the head's comes last."""
-        if at == self._above:
+        if at == self.above:
             return []
         place = where if isinstance(where, str) else f"leaf {where}"
         if not self._is_time(at):
             return [Finding("A4", "time", place, at[:40], "a time such as 2026-01-31T10:00:00Z")]
-        if at < self._above:
-            return [Finding("A4", "time", place, at, f"not before {self._above}")]
-        self._above = at
+        if at < self.above:
+            return [Finding("A4", "time", place, at, f"not before {self.above}")]
+        self.above = at
         return []
 
     def _is_time(self, at: str) -> bool:

@@ -73,7 +73,8 @@ class LogAudit:
             )
         self.leaves += 1
         before = len(self.found)
-        self.found += self.times.take(leaf.index, leaf.at)
+        if leaf.at != self.times.above:
+            self.found += self.times.take(leaf.index, leaf.at)
         try:
             record = self._reader.read(leaf)
         except UNREADABLE as error:

@@ -21,6 +21,7 @@ class ChainDraws:
 
     draws: dict[str, DrawRecord] = field(default_factory=dict)
     issued: TierLaw | None = None
+    sold: set[str] = field(default_factory=set)
 
     def above(self, law: TierLaw) -> DrawRecord | None:
         """Return the draw of the nearest known tier above a law."""
@@ -78,12 +79,15 @@ class Provenance:
     def sale(self, sale: SaleRecord) -> list[Finding]:
         """Take the next sale, and return a finding where what it sells was not drawn before."""
         chain = self.chains.get(sale.chain)
+        if chain is not None and sale.law in chain.sold:
+            return []
         draw = None if chain is None else chain.draws.get(sale.law)
         if chain is None or draw is None:
             where = f"leaf {sale.leaf}"
             return [Finding("A2", "drawn-before-sold", where, sale.law, "no earlier draw of this law")]
         law = draw.spec.law
-        if chain.issued is not law and (chain.issued is None or more_accurate(law, chain.issued)):
+        chain.sold.add(sale.law)
+        if chain.issued is None or more_accurate(law, chain.issued):
             chain.issued = law
         return []
 
