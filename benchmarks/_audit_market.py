@@ -203,4 +203,4 @@ def _draw_leaf(index: int, spec: DrawSpec, place: int, made: ComputedDraw, by_la
 def _time(index: int) -> str:
     second = index // 20
     day, clock = divmod(second, 86400)
-    return f"2026-{1 + day // 28:02d}-{1 + day % 28:02d}T{clock // 3600:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}Z"
+    return f"2099-{1 + day // 28:02d}-{1 + day % 28:02d}T{clock // 3600:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}Z"

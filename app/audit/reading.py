@@ -12,7 +12,6 @@ from app.log.leaves import (
     Leaf,
     PlanLeaf,
     SaleLeaf,
-    SnapshotLeaf,
 )
 from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, PlanRecord, SaleRecord
 from tiers.budget import decimal_text, parse_decimal
@@ -38,7 +37,6 @@ class Reader:
 
     def __init__(self) -> None:
         self._lineages: set[str] = set()
-        self._snapshots: set[str] = set()
         self._laws: dict[bytes, TierLaw] = {}
 
     def read(self, leaf: Leaf) -> Record | None:
@@ -56,10 +54,6 @@ class Reader:
                 return self._budget(leaf)
             case CreditLeaf():
                 return CreditRecord(leaf.index, leaf.order, leaf.amount_minor)
-            case SnapshotLeaf():
-                if leaf.snapshot in self._snapshots:
-                    raise ValueError("snapshot: expected an id minted once, got it again")
-                self._snapshots.add(leaf.snapshot)
         return None
 
     def law(self, document: object) -> TierLaw:

@@ -48,6 +48,7 @@ class Relations:
                 need(leaf.lineage in self._datasets, "dataset-of-snapshot", leaf.lineage, "no earlier dataset's leaf")
                 owner = self._contents.setdefault(leaf.content, leaf.snapshot)
                 need(owner == leaf.snapshot, "one-content", leaf.snapshot, f"the content of {owner[:60]}")
+                need(leaf.snapshot not in self.snapshots, "snapshot-once", leaf.snapshot, "minted before")
                 self.snapshots.setdefault(leaf.snapshot, leaf.lineage)
             case PlanLeaf():
                 need(leaf.lineage in self._datasets, "dataset-of-plan", leaf.lineage, "no earlier dataset's leaf")

@@ -50,7 +50,7 @@ class EdgeCheck(Protocol):
 class Holding:
     """One tier that one account holds: what `coalition` adds up."""
 
-    pseudonym: str
+    buyer: str
     lineage: str
     chain: str
     law: TierLaw

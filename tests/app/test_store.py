@@ -16,7 +16,7 @@ from app.log.journal import append, current_head
 from app.log.leaves import EpochLeaf
 from app.market import found_market
 from app.settings import Settings
-from app.store.database import Database, migrate, open_engine
+from app.store.database import Database, migrate, open_engine, upgrade
 from app.store.schema import leaves, metadata
 
 
@@ -38,6 +38,17 @@ def database(engine: Engine) -> Iterator[Database]:
 def test_migrations_from_empty_make_exactly_the_declared_schema(engine: Engine) -> None:
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_migrations_from_the_first_release_make_it_too(tmp_path: Path) -> None:
+    made = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
+    upgrade(made, "0001")
+    with made.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata)
+    migrate(made)
+    with made.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    made.dispose()
 
 
 def test_migrating_twice_changes_nothing(engine: Engine) -> None:
