@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader
 __all__ = ["report_page"]
 
 _templates = Environment(loader=PackageLoader("app.pages"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-_TREAD, _RISE, _TOP, _LEFT = 168, 58, 62, 16
+_TREAD, _RISE, _TOP, _LEFT = 180, 58, 62, 16
 _SIGNS = {"replayed": "✓", "closed": "○", "broken": "✗", "undrawn": "–"}
 _SHORT = {"replayed": "replayed bit for bit", "broken": "broken: see below", "undrawn": "not drawn yet"}
 _MEANINGS = {
@@ -84,5 +84,5 @@ def _stairs(picture: Mapping[str, Any]) -> _Stairs:
 
 def _short(tier: Mapping[str, Any]) -> str:
     if tier["edge"] == "closed":
-        return "a truth draw: never shown" if tier["verdict"].startswith("a truth") else "closed: parent not issued"
+        return "truth draw: never shown" if tier["verdict"].startswith("a truth") else "parent not issued"
     return _SHORT[tier["edge"]]
