@@ -115,7 +115,7 @@ async def proof(
         if tier.sealed is None or tier.commitment is None:
             raise IntegrityError("store: expected the answer that was sold, got none")
         unsealed = market.engine.unseal(chain, tier, tier.sealed, tier.commitment)
-        ((_, body, _),) = leaf_bodies(connection, row.leaf_index, 1)
+        ((_, body, _),) = list(leaf_bodies(connection, row.leaf_index, 1))
         path = inclusion_proof(leaf_hashes(connection, head.size), row.leaf_index)
         return {
             "receipt": msgspec.Raw(row.receipt_json.encode()),

@@ -183,7 +183,7 @@ def reuse_a_stream(export: Export) -> set[str]:
     return signed(export)
 
 
-def make_a_star(export: Export) -> set[str]:
+def draw_a_star(export: Export) -> set[str]:
     chain = export.kind("draw")[0]["chain"]
     drawn = [leaf for leaf in export.kind("draw") if leaf["chain"] == chain]
     for leaf in drawn[2:]:
@@ -212,7 +212,7 @@ SABOTEURS: dict[Saboteur, str] = {
     roll_the_log_back: "A4 consistency",
     answer_from_a_stale_cache: "A7 commitment",
     derive_a_tier_from_the_truth: "A2 second-truth-draw",
-    make_a_star: "A2 nearest-parents",
+    draw_a_star: "A2 nearest-parents",
     draw_twice: "A2 second-answer",
     reuse_a_stream: "A2 reused-key",
     backdate_a_sale: "A4 time",
