@@ -44,6 +44,7 @@ BETS = (
     *(f"no tail below 2^-{c}" for c in _CLIPS),
     *(f"tail below 2^-{c} moved to its edge" for c in _CLIPS),
     *(f"multiples of {m}" for m in (2, 4, 8)),
+    "an outlier in 64",
 )
 """Every bet by name; one that a law has no use for pays exactly 1."""
 
@@ -149,6 +150,10 @@ def _plain(name: str, chances: _Floats, places: _Floats, zero: int) -> Iterator[
     elif name.startswith("zeros"):
         other = chances.copy()
         other[zero] *= float(words[-1])
+        yield other
+    elif name.startswith("an outlier"):
+        other = chances * 63 / 64
+        other[[0, -1]] += 1 / 128
         yield other
     elif "tail below" in name:
         yield from _clipped(chances, 2.0 ** -int(name.split("2^-")[1].split(maxsplit=1)[0]), moved="moved" in name)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiers.audit.alphabet import Alphabet, bridge_alphabet
 from tiers.audit.bets import BETS, Bets, bets_on, dirichlet_log, plain_bets
 from tiers.audit.findings import Finding
-from tiers.audit.independence import LAGS, REPEATS, classes_of, repeat_logs
+from tiers.audit.independence import CLASSES, LAGS, REPEATS, Classes, Habits, classes_of, repeat_logs
 from tiers.audit.records import Evidence, History
 from tiers.audit.selection import due_draws
 from tiers.audit.wealth import ProcessState, Wealth
@@ -67,7 +67,8 @@ class WatchState:
     """Everything a watch remembers, in plain values: what is written down between two looks.
 
     Args:       leaf: of the log up to which draws are in it. pairs: in the order in which they were first seen.
-                pooled, repeats: the processes over all pairs; repeats between bins, chains and tiers.
+                pooled: the process over all pairs. repeats: between bins, chains and tiers, with the learners' tables
+                (habits) and what these were paid.
     """
 
     alpha: str
@@ -75,6 +76,8 @@ class WatchState:
     pairs: tuple[PairState, ...]
     pooled: ProcessState
     repeats: tuple[ProcessState, ...]
+    habits: tuple[tuple[int, ...], ...]
+    paid: tuple[float, ...]
     chain: str
     above: tuple[int, ...]
 
@@ -93,7 +96,7 @@ class Watch:
 
     Law:        pair i (in the order of first sight): e = ¼·learner + ¾·wealth, alarm at e ≥ 2·i(i+1)/α; pooled: the
                 wealth of each bet multiplied over all pairs, alarm at 4/α; repeats between bins, between chains,
-                between tiers: alarm at 12/α each. The rates sum to at most α.
+                between tiers: mixed as for a pair, alarm at 12/α each. The rates sum to at most α.
     Guarantee:  if every draw that is fed has its claimed law given all before it, the probability of any alarm, ever,
                 is at most α.
     Args:       alpha: the rate, a Fraction in (0, 1).
@@ -109,6 +112,7 @@ class Watch:
     _pairs: dict[str, _Pair] = field(default_factory=dict)
     _pooled: Wealth = field(default_factory=lambda: Wealth.of_bets(len(BETS)))
     _repeats: list[Wealth] = field(default_factory=lambda: [Wealth.of_bets(size) for size in _WIDTHS])
+    _habits: list[Habits] = field(default_factory=lambda: [Habits() for _ in _WIDTHS])
     _chain: str = ""
     _above: _Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -159,6 +163,8 @@ class Watch:
             ),
             pooled=self._pooled.state(),
             repeats=tuple(wealth.state() for wealth in self._repeats),
+            habits=tuple(tuple(habits.table.ravel().tolist()) for habits in self._habits),
+            paid=tuple(habits.paid for habits in self._habits),
             chain=self._chain,
             above=tuple(self._above.tolist()),
         )
@@ -179,6 +185,10 @@ class Watch:
             )
         made._pooled = Wealth.of(state.pooled, len(BETS))
         made._repeats = [Wealth.of(each, width) for each, width in zip(state.repeats, _WIDTHS, strict=True)]
+        made._habits = [
+            Habits(np.array(table, np.int64).reshape(CLASSES, CLASSES), paid)
+            for table, paid in zip(state.habits, state.paid, strict=True)
+        ]
         made._chain, made._above = state.chain, np.array(state.above, np.int64)
         return made
 
@@ -221,8 +231,7 @@ class Watch:
     def _law(self, pair: _Pair, gain: _Floats, count: int, learner: float) -> None:
         for wealth in (pair.wealth, self._pooled):
             wealth.add(gain, count)
-        mixed = np.logaddexp(math.log(_LEARNER) + learner, math.log(1 - _LEARNER) + pair.wealth.log_e())
-        pair.wealth.look(float(mixed))
+        pair.wealth.look(_mixed(learner, pair.wealth))
         self._pooled.look(self._pooled.log_e())
 
     def _between(self, spec: DrawSpec, pair: _Pair, alphabet: Alphabet, letters: _Ints) -> None:
@@ -237,17 +246,26 @@ class Watch:
                 for lag in LAGS
             ]
             bins.add(np.concatenate(gains), len(letters) - 1)
-            bins.look(bins.log_e())
+            self._repeat(0, classes[:-1], classes[1:], groups)
         size = min(len(letters), len(pair.last))
         if size:
             before = pair.last[:size]
             chains.add(repeat_logs(letters[:size], groups, before, groups.of_letter[before]), size)
-            chains.look(chains.log_e())
+            self._repeat(1, groups.of_letter[before], classes[:size], groups)
         shared = min(len(letters), len(self._above)) if spec.chain == self._chain else 0
         if shared:
             tiers.add(repeat_logs(letters[:shared], groups, None, self._above[:shared]), shared)
-            tiers.look(tiers.log_e())
+            self._repeat(2, self._above[:shared], classes[:shared], groups)
         pair.last, self._chain, self._above = letters[:_MEMORY], spec.chain, classes[:_MEMORY]
+
+    def _repeat(self, kind: int, before: _Ints, classes: _Ints, groups: Classes) -> None:
+        habits, wealth = self._habits[kind], self._repeats[kind]
+        habits.see(before, classes, groups)
+        wealth.look(_mixed(habits.log_e(), wealth))
+
+
+def _mixed(learner: float, wealth: Wealth) -> float:
+    return float(np.logaddexp(math.log(_LEARNER) + learner, math.log(1 - _LEARNER) + wealth.log_e()))
 
 
 def check_conformance(history: History, evidence: Evidence, watch: Watch) -> tuple[Finding, ...]:

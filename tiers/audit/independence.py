@@ -5,19 +5,20 @@ the earlier value says nothing, and the bet is fair; if one stream serves twice,
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from tiers.audit.alphabet import BITS, Alphabet
 from tiers.audit.bets import FAIR
 
-__all__ = ["CLASSES", "LAGS", "REPEATS", "Classes", "classes_of", "repeat_logs"]
+__all__ = ["CLASSES", "LAGS", "REPEATS", "Classes", "Habits", "classes_of", "repeat_logs"]
 
 LAGS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-CLASSES = 8
+CLASSES = 5
 _STAKES = (0.5, 0.05)
 REPEATS = tuple(f"{what}, stake {stake}" for what in ("same value", "same class", "mirrored") for stake in _STAKES)
 """Every bet by name: what the next value is said to repeat, and how much of the stake goes on it."""
@@ -28,7 +29,7 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classes:
-    """Letters grouped into at most eight classes of about equal probability, by order: alike for all laws.
+    """Letters grouped into at most five classes, by order and of about equal probability: alike for all laws.
 
     Args:       of_letter: the class of each letter. odds: 1/P(class) at least, one a class; letter_odds: one a letter.
     """
@@ -46,7 +47,7 @@ def classes_of(alphabet: Alphabet) -> Classes:
     Example:
         >>> coin = Alphabet((0,), (1 << 63, 1 << 63))
         >>> [int(group) for group in classes_of(coin).of_letter], round(float(classes_of(coin).letter_odds[0]), 9)
-        ([2, 6], 2.0)
+        ([1, 3], 2.0)
     """
     chances = alphabet.probabilities()
     middle = np.cumsum(chances) - chances / 2
@@ -61,6 +62,36 @@ def classes_of(alphabet: Alphabet) -> Classes:
 def _odds(mass: int) -> float:
     """2⁶⁴/mass, rounded down; an empty class pays nothing."""
     return math.nextafter((1 << BITS) / mass, 0.0) if mass else 0.0
+
+
+@dataclass(slots=True)
+class Habits:
+    """A bettor who learns which class follows which: any dependence between a value and an earlier one pays in the end.
+
+    Law:        after y he stakes (1 + n_yc)/(5 + n_y) on class c, n the times that c has followed y: each factor is
+                that stake times the odds of the class, so its expectation is at most 1.
+    Args:       table: n_yc. paid: the log odds won so far.
+    Example:
+        >>> coin = classes_of(Alphabet((0,), (1 << 63, 1 << 63)))
+        >>> habits = Habits()
+        >>> habits.see(np.array([1, 3]), np.array([3, 1]), coin)
+        >>> round(math.exp(habits.log_e()), 6)
+        0.16
+    """
+
+    table: _Ints = field(default_factory=lambda: np.zeros((CLASSES, CLASSES), np.int64))
+    paid: float = 0.0
+
+    def see(self, before: _Ints, classes: _Ints, groups: Classes) -> None:
+        """Take in values' classes and those of the earlier values that they follow."""
+        np.add.at(self.table, (before, classes), 1)
+        self.paid += float(np.log(groups.odds[classes]).sum() - FAIR * len(classes))
+
+    def log_e(self) -> float:
+        """Return his log wealth, rounded down by more than doubles can err."""
+        rows = self.table.sum(axis=1)
+        learnt = gammaln(CLASSES) * CLASSES - gammaln(CLASSES + rows).sum() + gammaln(1 + self.table).sum()
+        return float(learnt) + self.paid - FAIR * (1 + 4 * float(rows.sum()))
 
 
 def repeat_logs(letters: _Ints, groups: Classes, before: _Ints | None, before_classes: _Ints) -> _Floats:

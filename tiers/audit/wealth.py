@@ -32,7 +32,7 @@ class Wealth:
     """Log wealths of bets that share one stake.
 
     Law:        e = ½·M(whole) + ½·(M(recent)/((b+1)(b+2)) + 1/(b+2)), M the mean over bets, b the blocks
-                finished; what a finished block had won is given away. Each part is a supermartingale, and e starts at 1.
+                finished; what a finished block had won is given away. Both parts are supermartingales; e starts at 1.
     Example:
         >>> wealth = Wealth.of_bets(2)
         >>> wealth.add(np.log([2.0, 0.5]), count=1)
