@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tiers.audit.conformance import Watch
+from tiers.audit.watch import Watch
 from tiers.budget import Ladder
 from tiers.chain import draw_arrays, plan, specs
 from tiers.chain.steps import StepLaw, sampler_of, step_sampler

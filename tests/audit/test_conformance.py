@@ -15,9 +15,10 @@ from tests.audit.saboteurs import SABOTEURS, claimed, honest, values_until_alarm
 from tiers.audit import wealth as wealth_module
 from tiers.audit.alphabet import Alphabet, alphabet_of, bridge_alphabet, residues_of
 from tiers.audit.bets import BETS, FAIR, bets_on, dirichlet_log, factors_of, plain_bets
-from tiers.audit.conformance import Watch, WatchState, check_conformance, pair_name
+from tiers.audit.conformance import check_conformance
 from tiers.audit.independence import CLASSES, REPEATS, Habits, classes_of, repeat_logs
 from tiers.audit.records import Evidence, History
+from tiers.audit.watch import Watch, WatchState, pair_name
 from tiers.audit.wealth import Wealth
 from tiers.chain.steps import between
 from tiers.errors import InvalidParameterError

@@ -6,8 +6,9 @@ import pytest
 
 from tests.audit.logs import Log
 from tests.audit.saboteurs import claimed, honest, star
-from tiers.audit.conformance import Watch, check_conformance
+from tiers.audit.conformance import check_conformance
 from tiers.audit.selection import due_draws
+from tiers.audit.watch import Watch
 from tiers.identity import Role
 
 TOP, MIDDLE, LOW = claimed(2)

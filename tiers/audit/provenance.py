@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from tiers.audit.findings import Finding
 from tiers.audit.records import DrawRecord, History
+from tiers.audit.slack import check_bridge
 from tiers.chain.steps import between, sampler_of, step_law
 from tiers.errors import TierError
 from tiers.identity import DrawSpec, Role, TierLaw
@@ -56,6 +57,7 @@ def check_provenance(history: History) -> tuple[Finding, ...]:
         keys[draw.key_hash] = draw.leaf
         found += _place(draw, chain)
         found += _parents(draw, chain)
+        found += check_bridge(draw.spec, [each.spec.law for each in chain.drawn.values()], where)
         due = due_sampler(draw.spec)
         if draw.spec.sampler != due:
             found.append(Finding("A2", "sampler", where, draw.spec.sampler[:60], due or "no sampler for this step"))

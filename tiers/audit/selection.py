@@ -6,14 +6,14 @@ below the highest issued tier before anybody had seen anything made from it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tiers.audit.records import DrawRecord, History
+from tiers.audit.records import DrawRecord, History, SaleRecord
 from tiers.audit.replay import openable
 from tiers.identity import Role, TierLaw
 from tiers.rank import more_accurate
 
-__all__ = ["Due", "due_draws"]
+__all__ = ["Due", "Selector", "due_draws"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,37 @@ class Due:
 
     leaf: int
     draw: DrawRecord
+
+
+@dataclass(slots=True)
+class Selector:
+    """The rule of `due_draws`, for a log that is read once: it keeps the laws of chains and what waits for a sale."""
+
+    highest: dict[str, TierLaw] = field(default_factory=dict)
+    laws: dict[tuple[str, str], TierLaw] = field(default_factory=dict)
+    waiting: dict[str, list[DrawRecord]] = field(default_factory=dict)
+
+    def draw(self, record: DrawRecord) -> tuple[Due, ...]:
+        """Take in a draw; it is due at once where its upper parent is issued already."""
+        spec = record.spec
+        self.laws[spec.chain, spec.law.identity] = spec.law
+        if spec.role not in (Role.RESIDUAL, Role.BRIDGE):
+            return ()
+        if openable(spec.parents[0], self.highest.get(spec.chain)):
+            return (Due(record.leaf, record),)
+        self.waiting.setdefault(spec.chain, []).append(record)
+        return ()
+
+    def sale(self, record: SaleRecord) -> tuple[Due, ...]:
+        """Take in a sale; what waited for it is due, or never will be."""
+        sold = self.laws.get((record.chain, record.law))
+        if sold is None:
+            return ()
+        known = self.highest.get(record.chain)
+        if known is None or more_accurate(sold, known):
+            self.highest[record.chain] = known = sold
+        drawn = self.waiting.pop(record.chain, [])
+        return tuple(Due(record.leaf, draw) for draw in drawn if openable(draw.spec.parents[0], known))
 
 
 def due_draws(history: History, after: int = -1) -> Iterator[Due]:
@@ -36,31 +67,10 @@ def due_draws(history: History, after: int = -1) -> Iterator[Due]:
         >>> list(due_draws(History((), {}, {}, (), (), ())))
         []
     """
-    laws = {(draw.spec.chain, draw.spec.law.identity): draw.spec.law for draw in history.draws}
-    events = sorted(
-        [(draw.leaf, 0, draw) for draw in history.draws] + [(sale.leaf, 1, sale) for sale in history.sales],
-        key=lambda event: event[:2],
-    )
-    highest: dict[str, TierLaw] = {}
-    waiting: dict[str, list[DrawRecord]] = {}
-    for leaf, _, event in events:
-        if isinstance(event, DrawRecord):
-            if event.spec.role not in (Role.RESIDUAL, Role.BRIDGE):
-                continue
-            chain = event.spec.chain
-            if openable(event.spec.parents[0], highest.get(chain)):
-                ready = [event]
-            else:
-                waiting.setdefault(chain, []).append(event)
-                continue
-        else:
-            chain = event.chain
-            sold = laws.get((chain, event.law))
-            if sold is None:
-                continue
-            if chain not in highest or more_accurate(sold, highest[chain]):
-                highest[chain] = sold
-            drawn = waiting.pop(chain, [])
-            ready = [draw for draw in drawn if openable(draw.spec.parents[0], highest[chain])]
+    selector = Selector()
+    events: list[tuple[int, DrawRecord | SaleRecord]] = [(draw.leaf, draw) for draw in history.draws]
+    events += [(sale.leaf, sale) for sale in history.sales]
+    for leaf, event in sorted(events, key=lambda each: each[0]):
+        due = selector.draw(event) if isinstance(event, DrawRecord) else selector.sale(event)
         if leaf > after:
-            yield from (Due(leaf, draw) for draw in ready)
+            yield from due
