@@ -27,7 +27,7 @@ EPSILON = {law.identity: int(law.epsilon() * 10**9) for law in (TWO, MIDDLE, HAL
 
 def account(kind: LedgerKind, budget: int = 10**12) -> Account:
     if kind is APPROX:
-        promise = Fraction(12), Fraction(1, 10**6)
+        promise = Fraction(20), Fraction(1, 10**6)
         opened = Account(kind, rho_star_nano(*promise), promise)
     else:
         opened = Account(kind, budget)
