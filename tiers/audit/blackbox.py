@@ -60,7 +60,7 @@ def epsilon_lower(likely: Counts, rare: Counts, miss: Fraction, delta: Fraction 
     Args:       likely, rare: the event on the side where it is likely, and on the neighbour's. miss: of both together.
     Example:
         >>> round(epsilon_lower(Counts(7311, 10_000), Counts(2689, 10_000), Fraction(1, 10**6)), 3)
-        0.889
+        0.891
         >>> epsilon_lower(Counts(5, 10), Counts(5, 10), Fraction(1, 100))
         0.0
     """
@@ -78,7 +78,7 @@ def tail_event(cdf: Callable[[int], float], shift: int, reach: int, trials: int,
     Raises:     InvalidParameterError: no event within reach that so few trials could tell from δ.
     Example:
         >>> tail_event(lambda k: 0.5 * 2.0**k if k < 0 else 1 - 0.25 * 2.0**-k, 1, 20, 10**6)
-        -1
+        0
     """
 
     def expected(t: int) -> float:
