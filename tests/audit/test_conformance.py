@@ -142,20 +142,22 @@ def test_the_mixture_and_the_learner_are_supermartingales_on_a_small_law() -> No
 
 
 def test_blocks_start_afresh_without_winning_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same enumeration over blocks of two values: the change of block never adds to the expectation."""
+    """Blocks of two values, every history of seven: what comes next is never worth more than what is held."""
     monkeypatch.setattr(wealth_module, "BLOCK", 2)
-    win, lose = np.log([1.5]) - FAIR, np.log([0.5]) - FAIR
-    before = Fraction(1)
-    for length in range(1, 9):
-        total = Fraction(0)
-        for outcome in itertools.product((win, lose), repeat=length):
-            made = Wealth.of_bets(1)
-            for gain in outcome:
-                made.add(gain, 1)
-            total += Fraction(1, 2**length) * Fraction(math.exp(made.log_e()))
-        assert total <= before
-        before = total
-    assert made.block == 3
+    win, lose = np.log([1.9]) - FAIR, np.log([0.1]) - FAIR
+
+    def held(history: tuple[np.ndarray, ...]) -> Wealth:
+        made = Wealth.of_bets(1)
+        for gain in history:
+            made.add(gain, 1)
+        return made
+
+    for length in range(7):
+        for history in itertools.product((win, lose), repeat=length):
+            now = Fraction(math.exp(held(history).log_e()))
+            then = sum(Fraction(math.exp(held((*history, gain)).log_e())) for gain in (win, lose))
+            assert then / 2 <= now
+    assert held((lose,) * 7).block == 3
 
 
 def test_bets_on_repeats_are_supermartingales_on_a_small_law() -> None:
