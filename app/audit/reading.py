@@ -85,7 +85,11 @@ class Reader:
         if leaf.lineage in self._lineages:
             raise ValueError("lineage: expected one budget a lineage, got a second")
         self._lineages.add(leaf.lineage)
-        return BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano, kind)
+        promise = None
+        if leaf.promise is not None:
+            epsilon, delta = (parse_decimal(name, text) for name, text in zip("εδ", leaf.promise, strict=True))
+            promise = epsilon, delta
+        return BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano, kind, promise)
 
     def _plan(self, leaf: PlanLeaf) -> PlanRecord:
         tiers = []

@@ -24,7 +24,6 @@ from app.log.leaves import (
     ThawLeaf,
     WithdrawalLeaf,
 )
-from tiers.accounting.charges import LedgerKind
 from tiers.audit.findings import Finding
 from tiers.audit.ledger import LedgerReplay
 from tiers.audit.plans import PlanAudit
@@ -124,6 +123,7 @@ class LogAudit:
         if isinstance(record, DrawRecord):
             self.draws += 1
             self.found += self.provenance.draw(record)
+            self.found += self.ledger.draw(record)
             self.found += self._questions.draw(record)
 
     def _plan(self, leaf: Leaf, record: Record | None) -> None:
@@ -132,10 +132,9 @@ class LogAudit:
         if isinstance(record, PlanRecord):
             self.plans.setdefault(record.chain, []).append(record)
             lineage = self._relations.snapshots.get(record.snapshot)
-            kind = self.ledger.kinds.get(record.lineage, LedgerKind.PURE)
-            self.found += self._certificates.plan(record, lineage, kind)
+            self.found += self._certificates.plan(record, lineage, self.ledger.kind(record.lineage))
             self.provenance.plan(record)
-            self.ledger.plan(record)
+            self.found += self.ledger.plan(record)
         self.found += self._questions.plan(leaf, record if isinstance(record, PlanRecord) else None)
         self._trade.plan(leaf, record if isinstance(record, PlanRecord) else None)
 
@@ -149,7 +148,7 @@ class LogAudit:
         assert isinstance(leaf, DatasetLeaf)
         self.found += self._relations.leaf(leaf)
         if isinstance(record, BudgetRecord):
-            self.ledger.budget(record)
+            self.found += self.ledger.budget(record)
         self.found += self._questions.dataset(leaf)
         self._trade.dataset(leaf)
 

@@ -103,14 +103,16 @@ def test_an_engine_that_draws_a_star_or_shares_a_stream_sells_nothing(
 ) -> None:
     dataset, honest = fair.dataset(), release._leaf
 
-    def starry(index: int, *, place: int, **how: Any) -> Any:
-        leaf = honest(index, place=place, **how)
+    tops: list[Any] = []
+
+    def starry(index: int, *, place: int, draw: Any, **how: Any) -> Any:
+        leaf = honest(index, place=place, draw=draw, **how)
+        tops.append(draw)
         if place < 2:
             return leaf
-        top = next(iter(how["by_law"].values()))
         return type(leaf)(
             **{name: getattr(leaf, name) for name in leaf.__struct_fields__}
-            | {"parents": [top.spec.law.document()], "parent_commitments": [top.commitment]}
+            | {"parents": [tops[0].spec.law.document()], "parent_commitments": [tops[0].commitment]}
         )
 
     def shared(index: int, **how: Any) -> Any:

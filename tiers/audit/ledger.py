@@ -1,49 +1,23 @@
 """A3: the ledger replayed sale by sale; at no prefix does a dataset exceed its budget."""
 
 from array import array
-from dataclasses import dataclass, field
 
-from tiers.accounting.charges import ChargeRule, LedgerKind, charge_nano
-from tiers.accounting.filters import PureFilter
-from tiers.accounting.levels import rule_of, tier_level
+from tiers.accounting.charges import LedgerKind
+from tiers.audit.charges import Account
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import BudgetRecord, CreditRecord, History, PlanRecord, SaleRecord
-from tiers.errors import BudgetExceededError, InvalidParameterError
-from tiers.identity import TierLaw
+from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
+from tiers.errors import TierError
 
 __all__ = ["LedgerReplay", "check_ledger"]
-
-
-@dataclass(slots=True)
-class _Chain:
-    """What the ledger knows of a chain: its lineage, the laws planned by now, what it has been charged."""
-
-    lineage: str
-    laws: dict[str, TierLaw] = field(default_factory=dict)
-    levels: dict[str, tuple[ChargeRule, int]] = field(default_factory=dict)
-    charged: int = 0
-
-    def due(self, kind: LedgerKind, law: str) -> int:
-        """Return what selling a law adds to the chain's charge; raises InvalidParameterError where nothing may."""
-        rule, level = self._level(kind, law)
-        top = (
-            level if kind is LedgerKind.PURE or self.charged else max(self._level(kind, each)[1] for each in self.laws)
-        )
-        return charge_nano(rule, level, top, self.charged)
-
-    def _level(self, kind: LedgerKind, law: str) -> tuple[ChargeRule, int]:
-        if law not in self.levels:
-            self.levels[law] = rule_of(kind, self.laws[law]), tier_level(kind, self.laws[law])
-        return self.levels[law]
 
 
 class LedgerReplay:
     """The ledger of a log that is read once, in order; its memory grows with plans and with 32 bytes a sale.
 
-    Law:        in a pure ledger a sale charges (level − highest issued level)₊ of its chain; in another the first sale
-                charges the highest level planned by then, and no tier above it is ever sold. Σ charges ≤ budget at
-                every prefix: one filter for all kinds.
+    Law:        that of `Account`, one a lineage; in a pure ledger a sale charges (level − highest issued level)₊ of its
+                chain, in another the first sale charges the highest level planned by then, and no tier above it is
+                ever drawn or sold. Σ charges ≤ budget at every prefix.
     Example:
         >>> LedgerReplay().finish()
         []
@@ -52,29 +26,42 @@ class LedgerReplay:
     def __init__(self) -> None:
         self.orders = Once()
         self._prices = array("q")
-        self.kinds: dict[str, LedgerKind] = {}
-        self._filters: dict[str, PureFilter] = {}
-        self._chains: dict[str, _Chain] = {}
+        self._accounts: dict[str, Account] = {}
+        self._lineages: dict[str, str] = {}
         self._products: dict[str, str] = {}
         self._offers: dict[str, set[str]] = {}
         self._withdrawn: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self._credits: list[CreditRecord] = []
 
-    def budget(self, record: BudgetRecord) -> None:
-        """Open a lineage's filter; the first one counts."""
-        self.kinds.setdefault(record.lineage, record.kind)
-        self._filters.setdefault(record.lineage, PureFilter(record.budget_nano))
+    def budget(self, record: BudgetRecord) -> list[Finding]:
+        """Open a lineage's account, the first one counts; return a finding where its promise is none."""
+        if record.lineage in self._accounts:
+            return []
+        try:
+            self._accounts[record.lineage] = Account(record.kind, record.budget_nano, record.promise)
+        except (TierError, ArithmeticError) as error:
+            return [Finding("A3", "promise", f"leaf {record.leaf}", str(record.promise)[:80], str(error)[:200])]
+        return []
 
-    def plan(self, record: PlanRecord) -> None:
-        """Learn what a plan offers; a product belongs to its first plan's chain."""
-        chain = self._chains.setdefault(record.chain, _Chain(record.lineage))
+    def kind(self, lineage: str) -> LedgerKind:
+        """Return the kind of a lineage's ledger; pure where none is open."""
+        account = self._accounts.get(lineage)
+        return LedgerKind.PURE if account is None else account.kind
+
+    def plan(self, record: PlanRecord) -> list[Finding]:
+        """Learn what a plan offers, and return what has no charge; a product belongs to its first plan's chain."""
+        lineage = self._lineages.setdefault(record.chain, record.lineage)
         self._products.setdefault(record.product, record.chain)
-        offered = self._offers.setdefault(record.product, set())
-        for tier in record.tiers:
-            law = tier.law.identity
-            offered.add(law)
-            chain.laws.setdefault(law, tier.law)
+        laws = [tier.law for tier in record.tiers]
+        self._offers.setdefault(record.product, set()).update(law.identity for law in laws)
+        account = self._accounts.get(lineage)
+        return [] if account is None else account.plan(record.chain, laws, f"leaf {record.leaf}")
+
+    def draw(self, record: DrawRecord) -> list[Finding]:
+        """Return a finding where a draw lies above what its chain reserved."""
+        account = self._accounts.get(self._lineages.get(record.spec.chain, ""))
+        return [] if account is None else account.draw(record.spec.chain, record.spec.law, f"leaf {record.leaf}")
 
     def withdraw(self, product: str, leaf: int) -> None:
         """Take a product off sale from this leaf on."""
@@ -94,17 +81,18 @@ class LedgerReplay:
 
     def judge(self, sale: SaleRecord) -> list[Finding]:
         """Return what is wrong with a sale as the next one; the ledger stays as it is."""
-        return self._judge(sale)[0]
+        found, account = self._judge(sale)
+        if account is not None:
+            found += account.judge(sale.chain, sale.law, sale.charge_nano, f"leaf {sale.leaf}")
+        return found
 
     def sale(self, sale: SaleRecord) -> list[Finding]:
         """Take the next sale, and return what is wrong with it."""
         self.orders.add(sale.order, sale.leaf)
         self._prices.append(max(sale.price_minor, 0))
-        found, due, after = self._judge(sale)
-        if after is not None:
-            chain = self._chains[sale.chain]
-            chain.charged += due
-            self._filters[chain.lineage] = after
+        found, account = self._judge(sale)
+        if account is not None:
+            found += account.sale(sale.chain, sale.law, sale.charge_nano, f"leaf {sale.leaf}")
         return found
 
     def finish(self) -> list[Finding]:
@@ -123,15 +111,16 @@ class LedgerReplay:
                 found.append(Finding("A3", "credit", f"leaf {credit.leaf}", claimed, f"{price} paid before"))
         return found
 
-    def _judge(self, sale: SaleRecord) -> tuple[list[Finding], int, PureFilter | None]:
-        """Findings, the charge due, and the filter after it, as before where it is too much; None where none is due."""
-        chain, found = self._chains.get(sale.chain), []
+    def _judge(self, sale: SaleRecord) -> tuple[list[Finding], Account | None]:
+        """What is wrong with a sale before it is charged, and the account to charge."""
+        found = []
+        lineage = self._lineages.get(sale.chain)
         planned = self._products.get(sale.product, sale.chain)
         if planned != sale.chain:
             found.append(_wrong("product-of-chain", sale, sale.product, f"planned on {planned}"))
-        if chain is None or sale.law not in chain.laws or sale.law not in self._offers.get(sale.product, ()):
+        if lineage is None or sale.law not in self._offers.get(sale.product, ()):
             found.append(_wrong("planned", sale, sale.law, "no earlier plan offers this law on this chain"))
-            return found, 0, None
+            return found, None
         if self._withdrawn and sale.product in self._withdrawn:
             withdrawn = f"withdrawn at leaf {self._withdrawn[sale.product]}"
             found.append(_wrong("withdrawn", sale, sale.product, withdrawn))
@@ -140,25 +129,10 @@ class LedgerReplay:
             found.append(_wrong("frozen", sale, sale.chain[:16], frozen))
         if sale.price_minor < 0:
             found.append(_wrong("price", sale, str(sale.price_minor), "a price ≥ 0"))
-        before = self._filters.get(chain.lineage)
-        if before is None:
-            found.append(_wrong("budget-declared", sale, chain.lineage, "no earlier leaf declares a budget"))
-            return found, 0, None
-        try:
-            due = chain.due(self.kinds[chain.lineage], sale.law)
-        except InvalidParameterError as error:
-            found.append(_wrong("chargeable", sale, sale.law, str(error)[:200]))
-            return found, 0, None
-        if sale.charge_nano != due:
-            found.append(_wrong("increment", sale, str(sale.charge_nano), str(due)))
-        if due == 0:
-            return found, due, before
-        try:
-            return found, due, before.charge(due)
-        except BudgetExceededError as error:
-            remaining = f"{error.remaining_nano} remaining"
-            found.append(_wrong("budget", sale, str(error.requested_nano), remaining))
-            return found, due, before
+        account = self._accounts.get(lineage)
+        if account is None:
+            found.append(_wrong("budget-declared", sale, lineage, "no earlier leaf declares a budget"))
+        return found, account
 
 
 def check_ledger(history: History) -> tuple[Finding, ...]:
@@ -169,10 +143,10 @@ def check_ledger(history: History) -> tuple[Finding, ...]:
         >>> check_ledger(History((), {}, {}, (), (), ()))
         ()
     """
-    replayed, found = LedgerReplay(), []
+    replayed, found = LedgerReplay(), list[Finding]()
     withdrawals = [(leaf, product) for product, leaf in history.withdrawn.items()]
-    records: list[BudgetRecord | PlanRecord | SaleRecord | CreditRecord]
-    records = [*history.budgets, *history.plans, *history.sales, *history.credits]
+    records: list[BudgetRecord | PlanRecord | DrawRecord | SaleRecord | CreditRecord]
+    records = [*history.budgets, *history.plans, *history.draws, *history.sales, *history.credits]
     for record in sorted(records, key=lambda each: each.leaf):
         while withdrawals and min(withdrawals)[0] < record.leaf:
             leaf, product = min(withdrawals)
@@ -180,9 +154,11 @@ def check_ledger(history: History) -> tuple[Finding, ...]:
             replayed.withdraw(product, leaf)
         match record:
             case BudgetRecord():
-                replayed.budget(record)
+                found += replayed.budget(record)
             case PlanRecord():
-                replayed.plan(record)
+                found += replayed.plan(record)
+            case DrawRecord():
+                found += replayed.draw(record)
             case SaleRecord():
                 found += replayed.sale(record)
             case CreditRecord():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
 from tiers.audit.records import DrawRecord, History, PlanRecord, SaleRecord
+from tiers.audit.slack import check_bridge
 from tiers.chain.steps import between, sampler_of, step_law
 from tiers.errors import TierError
 from tiers.identity import DrawSpec, Role, TierLaw
@@ -40,7 +41,8 @@ class ChainDraws:
             return [Finding("A2", "second-answer", where, law, f"drawn before, leaf {self.draws[law].leaf}")]
         if len(self.draws) >= _DRAWS_LIMIT:
             return [Finding("A2", "length-of-chain", where, f"over {_DRAWS_LIMIT} draws", "fewer")]
-        found = [*_place(draw, self), *_parents(draw, self)]
+        known = [each.spec.law for each in self.draws.values()]
+        found = [*_place(draw, self), *_parents(draw, self), *check_bridge(draw.spec, known, where)]
         due = due_sampler(draw.spec)
         if draw.spec.sampler != due:
             found.append(Finding("A2", "sampler", where, draw.spec.sampler[:60], due or "no sampler for this step"))
