@@ -14,7 +14,7 @@ from app.operations import settings_at, spoken
 if TYPE_CHECKING:
     from app.audit.verify import AuditReport
 
-__all__ = ["audit", "receipt", "report", "run", "verify", "verify_receipt", "witness"]
+__all__ = ["audit", "coalition", "receipt", "report", "run", "verify", "verify_receipt", "witness"]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -34,7 +34,7 @@ def audit() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--html", type=_NEW, default=None, help="Write the report as a page.")
 def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool, html: Path | None) -> None:
-    """Verify an EXPORT offline: plans, provenance, ledger, log and replay. Exits 1 on any finding."""
+    """Verify an EXPORT offline: plans, provenance, ledger, log, noise and replay. Exits 1 on any finding."""
     from dataclasses import asdict
 
     import msgspec
@@ -42,13 +42,15 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool,
     from app.audit.page import report_page
     from app.audit.reports import document_of
     from app.audit.verify import verify_export
+    from app.audit.watching import Watching
     from app.log.heads import TreeHead
+    from tiers.audit.watch import Watch
     from tiers.errors import AuditError
 
     try:
         earlier = None if head_file is None else msgspec.json.decode(head_file.read_bytes(), type=TreeHead)
         with export.open("rb") as lines:
-            made = verify_export(lines, public_key, earlier=earlier)
+            made = verify_export(lines, public_key, earlier=earlier, edges=(Watching(Watch()),))
     except msgspec.MsgspecError:
         raise click.ClickException("--head: expected a signed tree head as JSON, got something else") from None
     except AuditError as error:
@@ -120,6 +122,46 @@ def report(
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError):
         raise click.ClickException("report: expected a report as JSON and a public key, got something else") from None
     sys.exit(1 if kept["findings"] else 0)
+
+
+@audit.command()
+@click.argument("export", type=_FILE)
+@click.option("--public-key", required=True, help=_KEY)
+@click.option("--buyer", "buyers", required=True, multiple=True, help="A pseudonym of the coalition's; repeat it.")
+@click.option("--add", default=None, metavar="CHAIN:LAW", help="A tier that the first buyer would buy in addition.")
+@click.option("--json", "as_json", is_flag=True, help="Print the losses as JSON.")
+def coalition(export: Path, public_key: str, buyers: tuple[str, ...], add: str | None, as_json: bool) -> None:
+    """Say what a set of buyers of an EXPORT has learnt together, dataset by dataset, exactly. Exits 1 if it is refuted.
+
+    It holds where the set is closed under influence: whoever acts visibly on an answer belongs to it.
+    """
+    import msgspec
+
+    from app.audit.coalition import losses_of
+    from app.audit.reading import UNREADABLE
+    from app.audit.verify import verify_export
+    from tiers.errors import AuditError
+
+    try:
+        with export.open("rb") as lines:
+            refuted = verify_export(lines, public_key).findings
+        if refuted:
+            click.echo("the export is refuted: tiermarket audit verify says by what", err=True)
+            sys.exit(1)
+        with export.open("rb") as lines:
+            losses = losses_of(lines, buyers, add)
+    except AuditError as error:
+        raise click.ClickException(str(error)) from None
+    except UNREADABLE as error:
+        raise click.ClickException(f"coalition: {error}") from None
+    if as_json:
+        click.echo(msgspec.json.encode(losses).decode())
+        return
+    for loss in losses:
+        rho = "" if loss.rho is None else f", ρ {loss.rho}"
+        click.echo(f"dataset {loss.lineage}: ε {loss.epsilon}, δ {loss.delta}{rho}, from {loss.chains} chains")
+        if loss.added is not None:
+            click.echo(f"  with the tier in addition: ε {loss.epsilon_after}, {loss.added} more")
 
 
 @audit.command()

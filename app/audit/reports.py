@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ from sqlalchemy import Connection, select
 
 from app.audit.exporting import export_lines
 from app.audit.freezing import freeze
-from app.audit.statistics import EdgeCheck
 from app.audit.verify import AuditReport, verify_export
+from app.audit.watching import Watching
 from app.clock import new_id, time_text
 from app.errors import AuditFindingError, NotFoundError
 from app.log.heads import TreeHead, public_key, sign_document, verify_document
@@ -20,6 +20,7 @@ from app.log.journal import append, current_head
 from app.log.leaves import ReportLeaf, decode
 from app.store.schema import audit_reports, leaves, products
 from tiers.audit.findings import Finding, Severity
+from tiers.audit.watch import Watch, WatchState
 from tiers.canonical import Document, canonical_bytes
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ __all__ = ["AUDIT", "audit_market", "document_of", "kept_report", "kept_reports"
 
 AUDIT = "audit"
 _PURPOSE = "audit-report"
-Checks = Callable[[], Sequence[EdgeCheck]]
 
 
 def log_audit(market: "Market", progress: Callable[[str], None]) -> Mapping[str, Any]:
@@ -38,13 +38,13 @@ def log_audit(market: "Market", progress: Callable[[str], None]) -> Mapping[str,
     return {"report": kept["report"], "verdict": kept["verdict"], "findings": len(kept["findings"])}
 
 
-def audit_market(market: "Market", progress: Callable[[str], None], *, checks: Checks = lambda: ()) -> dict[str, Any]:
+def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str, Any]:
     """Audit the log up to its newest head, keep and log the report, freeze what it refutes; return the kept report.
 
-    The log must continue the head that the last report was about. Runs in the caller's thread.
-
-    Args:       checks: makes the statistical checks that look on.
+    The log must continue the head that the last report was about, and the watch over the noise (A5) goes on from where
+    that report left it: it looks at each draw once in the market's life. Runs in the caller's thread.
     """
+    watching = Watching(market.database.read_now(_last_watch))
     earlier = market.database.read_now(_last_head)
     size = market.database.read_now(_size)
     public = market.keyring.public_keys()[min(market.keyring.signing)]
@@ -54,7 +54,7 @@ def audit_market(market: "Market", progress: Callable[[str], None], *, checks: C
             export_lines(connection, market, withhold=True),
             public,
             earlier=earlier,
-            edges=checks(),
+            edges=(watching,),
             progress=lambda lines: progress(f"{lines} records read; the log has {size} leaves"),
         )
 
@@ -63,7 +63,7 @@ def audit_market(market: "Market", progress: Callable[[str], None], *, checks: C
     at = time_text(market.clock())
 
     def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str]]:
-        kept = _keep(connection, market, report, at)
+        kept = _keep(connection, market, report, watching.watch.state(), at)
         breaches = tuple(_of_chain(connection, report.findings))
         return kept, breaches, freeze(connection, market.keyring, breaches, str(kept["report"]), at)
 
@@ -132,7 +132,9 @@ def signed_by(document: dict[str, Any], public: str) -> bool:
     return verify_document(_PURPOSE, body, str(document.get("signature")), public_key(public))
 
 
-def _keep(connection: Connection, market: "Market", report: AuditReport, at: str) -> dict[str, Any]:
+def _keep(
+    connection: Connection, market: "Market", report: AuditReport, watched: WatchState, at: str
+) -> dict[str, Any]:
     name = new_id("report")
     body: dict[str, Document] = {
         **document_of(report),
@@ -155,6 +157,7 @@ def _keep(connection: Connection, market: "Market", report: AuditReport, at: str
             size=size,
             verdict=report.verdict,
             report_json=canonical_bytes(signed).decode(),
+            watch_json=msgspec.json.encode(watched).decode(),
             leaf_index=logged.index,
         )
     )
@@ -191,6 +194,12 @@ def _last_head(connection: Connection) -> TreeHead | None:
     text = connection.execute(wanted).scalar_one_or_none()
     head = None if text is None else msgspec.json.decode(text)["head"]
     return None if head is None else msgspec.convert(head, type=TreeHead)
+
+
+def _last_watch(connection: Connection) -> Watch:
+    wanted = select(audit_reports.c.watch_json).order_by(audit_reports.c.leaf_index.desc()).limit(1)
+    text = connection.execute(wanted).scalar_one_or_none()
+    return Watch() if text is None else Watch.of(msgspec.json.decode(text, type=WatchState))
 
 
 def _size(connection: Connection) -> int:

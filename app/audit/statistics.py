@@ -13,11 +13,11 @@ import msgspec
 from app.audit.export import LeafRecord, decode_line
 from app.log.leaves import PlanLeaf, SaleLeaf, decode
 from tiers.audit.findings import Finding
-from tiers.audit.records import ChainKey, DrawRecord
+from tiers.audit.records import ChainKey, DrawRecord, SaleRecord
 from tiers.canonical import canonical_bytes
 from tiers.identity import Role, TierLaw
 
-__all__ = ["EdgeCheck", "Holding", "OpenedEdge", "holdings_of", "opened_edges"]
+__all__ = ["EdgeCheck", "Holding", "OpenedEdge", "holdings_of", "offers_of", "opened_edges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,10 @@ class OpenedEdge:
 
 
 class EdgeCheck(Protocol):
-    """A statistical check that looks on as edges open; it may be asked at any time, and again."""
+    """A statistical check that looks on as the log is read and edges open; it is asked when all has been read."""
+
+    def read(self, record: DrawRecord | SaleRecord) -> None:
+        """Read the next draw or sale of the log."""
 
     def take(self, edge: OpenedEdge) -> None:
         """Look at the next edge."""
@@ -73,22 +76,38 @@ def holdings_of(lines: Iterable[bytes], pseudonyms: Collection[str]) -> tuple[Ho
     Raises:     UNREADABLE: the export holds something that no verified one does.
     """
     wanted, held = frozenset(pseudonyms), {}
-    laws: dict[ChainKey, TierLaw] = {}
-    lineages: dict[str, str] = {}
+    offers: dict[ChainKey, tuple[str, TierLaw]] = {}
+    for leaf in _plans_and_sales(lines):
+        if isinstance(leaf, PlanLeaf):
+            offers.update(_offers(leaf))
+        elif leaf.pseudonym in wanted:
+            lineage, law = offers[leaf.chain, leaf.law]
+            held[leaf.pseudonym, leaf.chain, leaf.law] = Holding(leaf.pseudonym, lineage, leaf.chain, law)
+    return tuple(held.values())
+
+
+def offers_of(lines: Iterable[bytes]) -> dict[ChainKey, tuple[str, TierLaw]]:
+    """Return the lineage and the law of every tier that a plan of an export offers; raises as `holdings_of`."""
+    offers: dict[ChainKey, tuple[str, TierLaw]] = {}
+    for leaf in _plans_and_sales(lines):
+        if isinstance(leaf, PlanLeaf):
+            offers.update(_offers(leaf))
+    return offers
+
+
+def _offers(leaf: PlanLeaf) -> dict[ChainKey, tuple[str, TierLaw]]:
+    laws = [TierLaw.from_document(tier.law) for tier in leaf.tiers]
+    return {(leaf.chain, law.identity): (leaf.lineage, law) for law in laws}
+
+
+def _plans_and_sales(lines: Iterable[bytes]) -> Iterator[PlanLeaf | SaleLeaf]:
     for line in lines:
-        if b'"kind":"sale"' not in line and b'"kind":"product-plan"' not in line:
+        if b'"sale"' not in line and b'"product-plan"' not in line:
             continue
         try:
             record = decode_line(line)
         except msgspec.MsgspecError as error:
             raise ValueError("export: expected records of its format, got something else") from error
         leaf = decode(canonical_bytes(msgspec.json.decode(record.leaf))) if isinstance(record, LeafRecord) else None
-        if isinstance(leaf, PlanLeaf):
-            lineages.setdefault(leaf.chain, leaf.lineage)
-            for tier in leaf.tiers:
-                law = TierLaw.from_document(tier.law)
-                laws[leaf.chain, law.identity] = law
-        elif isinstance(leaf, SaleLeaf) and leaf.pseudonym in wanted:
-            law = laws[leaf.chain, leaf.law]
-            held[leaf.pseudonym, leaf.chain, leaf.law] = Holding(leaf.pseudonym, lineages[leaf.chain], leaf.chain, law)
-    return tuple(held.values())
+        if isinstance(leaf, PlanLeaf | SaleLeaf):
+            yield leaf

@@ -1,6 +1,6 @@
 """A log audited while it is read: every check takes each leaf once, in order, and keeps what later leaves need."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain as joined
 
@@ -8,6 +8,7 @@ from app.audit.questions import Questions
 from app.audit.reading import UNREADABLE, Reader, Record
 from app.audit.relations import Relations
 from app.audit.signing import Announcements, Times
+from app.audit.statistics import EdgeCheck
 from app.audit.trade import Trade
 from app.log.leaves import (
     BookLeaf,
@@ -42,7 +43,8 @@ class LogAudit:
     `found` gathers what is wrong; `finish` adds what only the whole log shows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, edges: Sequence[EdgeCheck] = ()) -> None:
+        self._edges = edges
         self.found: list[Finding] = []
         self.announced = Announcements()
         self.times = Times()
@@ -118,6 +120,8 @@ class LogAudit:
         if found or early:
             self.found += (*found, *early)
         self._trade.sale(leaf)
+        for check in self._edges:
+            check.read(record)
 
     def _draw(self, leaf: Leaf, record: Record | None) -> None:
         if isinstance(record, DrawRecord):
@@ -125,6 +129,8 @@ class LogAudit:
             self.found += self.provenance.draw(record)
             self.found += self.ledger.draw(record)
             self.found += self._questions.draw(record)
+            for check in self._edges:
+                check.read(record)
 
     def _plan(self, leaf: Leaf, record: Record | None) -> None:
         assert isinstance(leaf, PlanLeaf)

@@ -88,7 +88,7 @@ class ExportAudit:
             raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
         self._public, self._earlier, self._edges = public, earlier, edges
         self._header: Header | None = None
-        self._log = LogAudit()
+        self._log = LogAudit(edges)
         self._frontier = Accumulator()
         self._earlier_root: bytes | None = None
         self._checkpoints: list[TreeHead] = []
@@ -139,8 +139,7 @@ class ExportAudit:
         if not self._log.plans and not self._found:
             raise AuditError("export: expected at least one chain to audit, got none")
         for check in self._edges:
-            for finding in check.findings():
-                self._say(finding)
+            self._conclude(check)
         notes = [] if self._log.sales else ["the log holds plans but no sale: nothing was charged, opened or replayed"]
         if self._dropped:
             notes.append(f"{self._dropped} more findings than are listed")
@@ -158,6 +157,14 @@ class ExportAudit:
             notes=tuple(notes),
             pictures=(*self._broken_pictures, *self._pictures),
         )
+
+    def _conclude(self, check: EdgeCheck) -> None:
+        try:
+            found = list(check.findings())
+        except BROKEN as error:
+            found = [Finding("A4", "unreadable-log", "log", "noise that can be tested", type(error).__name__)]
+        for finding in found:
+            self._say(finding)
 
     def _say(self, finding: Finding) -> None:
         if len(self._found) < FINDINGS_LIMIT:

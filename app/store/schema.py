@@ -364,6 +364,7 @@ audit_reports = Table(
     Column("size", BigInteger, nullable=False),
     Column("verdict", String(16), nullable=False),
     Column("report_json", Text, nullable=False),
+    Column("watch_json", Text, nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
 )
 

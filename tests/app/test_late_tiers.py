@@ -177,7 +177,7 @@ def test_two_late_tiers_at_once_are_drawn_one_after_the_other(fair: Fair, monkey
 class Unlocked(dict[str, Any]):
     """Locks that nobody waits for: as if each order were in a process of its own."""
 
-    def __missing__(self, _key: str) -> "Unlocked":
+    def setdefault(self, _key: str, _default: Any = None) -> "Unlocked":
         return self
 
     async def __aenter__(self) -> None:

@@ -17,6 +17,7 @@ def upgrade() -> None:
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("verdict", sa.String(length=16), nullable=False),
         sa.Column("report_json", sa.Text(), nullable=False),
+        sa.Column("watch_json", sa.Text(), nullable=False),
         sa.Column("leaf_index", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_audit_reports")),
         sa.UniqueConstraint("leaf_index", name=op.f("uq_audit_reports_leaf_index")),
