@@ -1,19 +1,14 @@
 """The `tiermarket` command."""
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from app.audit.commands import audit, receipt
 from app.operations import OPERATORS, settings_at, spoken
 
-if TYPE_CHECKING:
-    from app.audit.verify import AuditReport
-
 __all__ = [
-    "audit",
     "demo",
     "main",
     "operator_key",
@@ -21,7 +16,6 @@ __all__ = [
     "price",
     "serve",
     "simulate_menu",
-    "verify",
 ]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
@@ -76,7 +70,7 @@ def operator_key(state: Path) -> None:
         click.echo(open_operator(settings_at(state)))
 
 
-for command in OPERATORS:
+for command in (*OPERATORS, audit, receipt):
     main.add_command(command)
 
 
@@ -190,56 +184,6 @@ def simulate_menu(demand: Path, current: str | None, seconds: float, as_json: bo
     console = Console(highlight=False)
     console.print(table)
     console.print(f"[dim]{outcome['label']}[/dim]")
-
-
-@main.group()
-def audit() -> None:
-    """Prove, from a market's log, that it kept its promises."""
-
-
-@audit.command()
-@click.argument("export", type=_FILE)
-@click.option("--public-key", required=True, help="The market's public key (64 hex digits), from a source you trust.")
-@click.option("--head", "head_file", type=_FILE, default=None, help="A signed head seen earlier, as JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool) -> None:
-    """Verify an EXPORT offline: plans, provenance, ledger, log and replay. Exits 1 on any finding."""
-    import msgspec
-
-    from app.audit.verify import verify_export
-    from app.log.heads import TreeHead
-    from tiers.errors import AuditError
-
-    try:
-        earlier = None if head_file is None else msgspec.json.decode(head_file.read_bytes(), type=TreeHead)
-        with export.open("rb") as lines:
-            report = verify_export(lines, public_key, earlier=earlier)
-    except msgspec.MsgspecError:
-        raise click.ClickException("--head: expected a signed tree head as JSON, got something else") from None
-    except AuditError as error:
-        raise click.ClickException(str(error)) from None
-    if as_json:
-        click.echo(msgspec.json.encode(asdict(report) | {"head": report.head}).decode())
-    else:
-        _show(report)
-    sys.exit(1 if report.findings else 0)
-
-
-def _show(report: "AuditReport") -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    colour = "red" if report.findings else "green"
-    console.print(
-        f"[bold {colour}]{report.verdict}[/]: {report.leaves} leaves, {report.chains} chains, {report.sales} sales"
-    )
-    console.print(f"{report.opened} answers opened, {report.replayed} of {report.draws} draws replayed bit for bit")
-    for closed in report.not_replayable:
-        console.print(f"[dim]not replayable: chain {closed.chain[:12]}, law {closed.law[:12]}: {closed.reason}[/dim]")
-    for note in report.notes:
-        console.print(f"[dim]note: {note}[/dim]")
-    for finding in report.findings:
-        console.print(f"[red]{finding.text()}[/red]", soft_wrap=True)
 
 
 if __name__ == "__main__":

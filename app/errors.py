@@ -5,7 +5,9 @@ from typing import ClassVar
 __all__ = [
     "AccountSuspendedError",
     "AppError",
+    "AuditFindingError",
     "BudgetRefusedError",
+    "ChainFrozenError",
     "ConflictError",
     "ForbiddenError",
     "ForkedLogError",
@@ -103,6 +105,12 @@ class QuoteExpiredError(ConflictError):
     kind, title = "quote-expired", "The quote no longer holds"
 
 
+class ChainFrozenError(ConflictError):
+    """An audit found something of the chain: nothing more of it is sold; what was sold stays readable."""
+
+    kind, title = "chain-frozen", "An audit has frozen this chain"
+
+
 class BudgetRefusedError(ConflictError):
     """The dataset's privacy filter refuses the charge: requested, remaining, and what would fit."""
 
@@ -129,6 +137,12 @@ class IntegrityError(AppError):
     """Stored state does not match its commitment: nothing is answered until an operator has looked."""
 
     status, kind, title = 500, "integrity", "Stored state failed its integrity check"
+
+
+class AuditFindingError(IntegrityError):
+    """The audit of a release found something before it was revealed: nothing is revealed or charged."""
+
+    kind, title = "audit-finding", "The audit of this release found something"
 
 
 class StoreUnavailableError(AppError):

@@ -19,12 +19,14 @@ from app.cache.issued import Ready
 from app.catalog.auditing import nightly
 from app.clock import Clock, utc_now
 from app.embedded import die_with_parent
+from app.jobs.schedule import keep_auditing
 from app.market import Market
 from app.pages import storefront
 from app.routes import (
     accounts,
     analysts,
     answers,
+    audits,
     browse,
     catalog,
     commerce,
@@ -101,6 +103,13 @@ HANDLERS = [
     log.inclusion,
     log.consistency,
     log.export,
+    audits.start,
+    audits.reports,
+    audits.report,
+    audits.report_as_page,
+    audits.frozen_chains,
+    audits.thaw_chain,
+    audits.proof,
     health.live,
     health.ready,
     storefront.storefront,
@@ -123,17 +132,19 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
         nonlocal opened
-        opened = market = Market(settings, clock=clock, on_query=telemetry.count_query)
+        opened = market = Market(settings, clock=clock, on_query=telemetry.count_query, alert=telemetry.found)
         app.state.market, app.state.telemetry = market, telemetry
         market.jobs.watch()
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
         audits = asyncio.create_task(nightly(market.jobs, clock))
+        audits_by_clock = asyncio.create_task(keep_auditing(market))
         try:
             yield
         finally:
             audits.cancel()
-            await asyncio.gather(audits, return_exceptions=True)
+            audits_by_clock.cancel()
+            await asyncio.gather(audits, audits_by_clock, return_exceptions=True)
             await market.close()
             telemetry.flush()
 

@@ -1,7 +1,7 @@
 """The market of one process: its parts, put together once, and the few acts that span several of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,8 +10,13 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
+import structlog
 from sqlalchemy import Connection, Engine, select
 
+from app.audit.freezing import freeze
+from app.audit.gate import Gate
+from app.audit.reports import AUDIT as LOG_AUDIT
+from app.audit.reports import log_audit
 from app.auth.accounts import Caller, find_caller
 from app.auth.guard import Authenticator
 from app.cache.admission import Admission
@@ -21,7 +26,7 @@ from app.catalog.auditing import AUDIT, price_audit
 from app.catalog.readings import reading_of, shown
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ComputedDraw, ReleaseEngine, Unsealed
-from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder
+from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder, ReleaseRefusedError
 from app.engine.snapshots import SnapshotFiles
 from app.engine.state import ChainState, Tier, answer_document, chain_of_product, etag_of
 from app.errors import (
@@ -47,11 +52,16 @@ from app.store.recording import Recorder
 from app.store.redo import RedoFile
 from app.store.rights import Rights, rights_epoch
 from app.store.schema import chains, entitlements, orders, planned_tiers
+from tiers.audit.findings import Finding
 
-__all__ = ["Answer", "Market", "found_market", "recorder_of"]
+__all__ = ["Alert", "Answer", "Market", "found_market", "recorder_of"]
+
+Alert = Callable[[str], None]
+"""Told the check and the rule of a finding: a closed set, fit for a metric's label."""
 
 _ATTEMPTS = 8
 _DRAWERS = 8
+_log = structlog.get_logger("audit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +117,14 @@ class Market:
     """What handlers hold: the store, the sales desk, the engine, the cache, the clock."""
 
     def __init__(
-        self, settings: Settings, *, clock: Clock = utc_now, on_query: Callable[[], None] = lambda: None
+        self,
+        settings: Settings,
+        *,
+        clock: Clock = utc_now,
+        on_query: Callable[[], None] = lambda: None,
+        alert: Alert = lambda _: None,
     ) -> None:
-        self.settings, self.clock = settings, clock
+        self.settings, self.clock, self._alert = settings, clock, alert
         self.keyring = found_market(settings)
         self.rights, self.issued = Rights(), IssuedAnswers()
         engine = open_engine(settings.database_url)
@@ -117,7 +132,7 @@ class Market:
         self.turns = Turns(engine)
         self.files = SnapshotFiles(self.keyring, settings.sources)
         self.engine = ReleaseEngine(self.keyring, self.files)
-        self.desk = Desk(settings, self.keyring, self.engine)
+        self.desk = Desk(settings, self.keyring, self.engine, Gate())
         self.authenticator = Authenticator(self.database, self.keyring)
         self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
         self.limits = Admission(settings, self.keyring)
@@ -129,7 +144,10 @@ class Market:
 
     def _kinds(self) -> Kinds:
         """The work of each kind of job, whoever does it."""
-        return {AUDIT: lambda database, progress: price_audit(database, time_text(self.clock()), progress)}
+        return {
+            AUDIT: lambda database, progress: price_audit(database, time_text(self.clock()), progress),
+            LOG_AUDIT: lambda _, progress: log_audit(self, progress),
+        }
 
     async def close(self) -> None:
         """Finish writes and let everything go."""
@@ -158,11 +176,12 @@ class Market:
         now = self.clock()
         desk = self.desk
         try:
-            placed = await self.database.write(
-                lambda connection: desk.order(connection, caller, quote, key, now, licence=licence)
+            placed = await self._refusing(
+                self.database.write(lambda connection: desk.order(connection, caller, quote, key, now, licence=licence))
             )
         except ChainUndrawnError as undrawn:
-            placed = await self._draw_and_order(undrawn.chain.id, caller, quote, key, licence)
+            drawn = self._draw_and_order(undrawn.chain.id, caller, quote, key, licence)
+            placed = await self._refusing(drawn)
         return placed, *(await self.reveal(placed))
 
     async def reveal(self, placed: PlacedOrder) -> tuple[Answer, Unsealed]:
@@ -171,6 +190,25 @@ class Market:
         body = answer_document(placed.chain, placed.tier, unsealed.answer)
         await self.cache.put(placed.chain.id, placed.tier.law, body)
         return Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
+
+    def alarm(self, findings: Iterable[Finding], stopped: Collection[str], found_by: str) -> None:
+        """Tell the log and the metrics of findings, and of the chains that are frozen for them."""
+        for finding in findings:
+            self._alert(f"{finding.check} {finding.rule}")
+            chain = None if finding.chain is None else finding.chain[:16]
+            _log.error("audit finding", check=finding.check, rule=finding.rule, chain=chain, found_by=found_by)
+        for chain in stopped:
+            _log.error("chain frozen", chain=chain[:16], found_by=found_by)
+
+    async def _refusing(self, sale: Awaitable[PlacedOrder]) -> PlacedOrder:
+        """Freeze the chain of a release that the gate refuses: the sale itself has left nothing behind."""
+        try:
+            return await sale
+        except ReleaseRefusedError as refused:
+            at, found = time_text(self.clock()), refused.found
+            stopped = await self.database.write(lambda connection: freeze(connection, self.keyring, found, "gate", at))
+            self.alarm(found, stopped, "gate")
+            raise
 
     async def reading(self, caller: Caller, product: str, law: str) -> dict[str, Any]:
         """Return what is read off the answers that a caller holds of one tier of a product.

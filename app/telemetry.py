@@ -17,6 +17,7 @@ from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     disable_created_metrics,
     generate_latest,
@@ -88,6 +89,15 @@ class Telemetry:
         )
         self._queries = Counter("tiermarket_queries", "Queries run on owners' data.", registry=self._registry)
         self._counted: dict[tuple[str, str, int], _Counted] = {}
+        self._findings = Counter(
+            "tiermarket_audit_findings", "Findings of gate and audits, by rule.", ("rule",), registry=self._registry
+        )
+        self._frozen = Gauge(
+            "tiermarket_frozen_chains",
+            "Chains that an audit has frozen.",
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
         self._kept: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float, who: str | None) -> None:
@@ -109,6 +119,14 @@ class Telemetry:
     def count_query(self) -> None:
         """Count a query that is about to run on an owner's data."""
         self._queries.inc()
+
+    def found(self, rule: str) -> None:
+        """Count a finding of an audit; `rule` comes from a closed set."""
+        self._findings.labels(rule).inc()
+
+    def frozen(self, chains: int) -> None:
+        """Say how many chains are frozen."""
+        self._frozen.set(chains)
 
     def flush(self) -> None:
         """Write the access lines that wait, and add up what was counted."""

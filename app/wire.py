@@ -31,6 +31,7 @@ __all__ = [
     "StateRequest",
     "SubscriptionRequest",
     "SuspensionRequest",
+    "ThawRequest",
     "TierRequest",
     "TileRequest",
     "WindowRequest",
@@ -270,6 +271,12 @@ class KeyRequest(_Request, frozen=True, kw_only=True):
 
 class SuspensionRequest(_Request, frozen=True, kw_only=True):
     """Why an account is suspended."""
+
+    reason: Line
+
+
+class ThawRequest(_Request, frozen=True, kw_only=True):
+    """Why a frozen chain may be sold again: it goes into the log."""
 
     reason: Line
 

@@ -134,7 +134,7 @@ class TierLaw:
     @property
     def identity(self) -> str:
         """Return the law's name: 64 hex digits, equal exactly for equal laws."""
-        return tagged_hash("law/1", canonical_bytes(self.document())).hex()
+        return _identity(self)
 
 
 def chain_identity(lineage: str, snapshot: str, fingerprint: str) -> str:
@@ -207,12 +207,22 @@ def commitment(opening: bytes, chain: str, law: TierLaw, answer: bytes) -> str:
     """Return the hiding commitment to a canonical answer: SHA-256 over tag, opening, chain, law and answer."""
     if len(opening) != 32:
         raise InvalidParameterError("opening", "32 bytes", f"{len(opening)} bytes")
-    return tagged_hash("answer/1", opening, chain.encode(), canonical_bytes(law.document()), answer).hex()
+    return tagged_hash("answer/1", opening, chain.encode(), _encoded(law), answer).hex()
 
 
 def key_hash(key: bytes) -> str:
     """Return the commitment to a draw's key (256 bits of entropy, so a bare hash hides it)."""
     return tagged_hash("draw-key/1", key).hex()
+
+
+@lru_cache(maxsize=4096)
+def _encoded(law: TierLaw) -> bytes:
+    return canonical_bytes(law.document())
+
+
+@lru_cache(maxsize=4096)
+def _identity(law: TierLaw) -> str:
+    return tagged_hash("law/1", _encoded(law)).hex()
 
 
 @lru_cache(maxsize=1024)

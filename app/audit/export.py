@@ -1,15 +1,16 @@
 """The auditor's export: one line of JSON a record, so that it can be written and read as a stream.
 
 Line 1 is the header (format, signed head, public key); then every leaf in order, with the head that announces a new
-signing key right after that leaf; then the openings and keys that an
+signing key right after that leaf; then, chain by chain and in the order of drawing, the openings and keys that an
 auditor may have (tiers at or below each chain's highest issued rank; never a truth draw's key).
 """
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from app.log.heads import TreeHead
+from app.log.leaves import Leaf
 
 __all__ = [
     "FORMAT",
@@ -19,11 +20,13 @@ __all__ = [
     "KeyRecord",
     "LeafRecord",
     "OpeningRecord",
+    "ReadLeaf",
     "decode_line",
     "encode_line",
+    "read_leaf",
 ]
 
-FORMAT = "tiermarket-export/2"
+FORMAT = "tiermarket-export/3"
 Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Integer: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(0|-?[1-9][0-9]{0,59})\Z")]
 
@@ -37,11 +40,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class LeafRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="leaf"):
-    """One leaf, its index and its hash."""
+    """One leaf as it is in the log, its index and its hash."""
 
     index: int
     hash: Hex
-    leaf: dict[str, Any]
+    leaf: msgspec.Raw
 
 
 class HeadRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="head"):
@@ -69,14 +72,35 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     key: Hex
 
 
+class ReadLeaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record", tag="leaf"):
+    """A leaf's record as it is read: the leaf itself, of a known kind."""
+
+    index: int
+    hash: Hex
+    leaf: Leaf
+
+
 ExportRecord: TypeAlias = Header | LeafRecord | HeadRecord | OpeningRecord | KeyRecord
 
+_ENCODER = msgspec.json.Encoder(order="sorted")
 _DECODER = msgspec.json.Decoder(ExportRecord)
+_LEAVES = msgspec.json.Decoder(ReadLeaf)
+_LEAF_ENDS = (b'"record":"leaf"}\n', b'"record":"leaf"}')
 
 
 def encode_line(record: ExportRecord) -> bytes:
     """Return the record as one line, newline included."""
-    return msgspec.json.encode(record, order="sorted") + b"\n"
+    return _ENCODER.encode(record) + b"\n"
+
+
+def read_leaf(line: bytes) -> ReadLeaf | None:
+    """Return the record of a line that ends as `encode_line` ends leaves; None where it is none that can be read so."""
+    if not line.endswith(_LEAF_ENDS):
+        return None
+    try:
+        return _LEAVES.decode(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def decode_line(line: bytes) -> ExportRecord:

@@ -1,68 +1,119 @@
 """Write the auditor's export: the log, the openings of issued ranks, the keys that tiers may be replayed with."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import Connection, select
 
 from app.audit.export import FORMAT, Header, HeadRecord, KeyRecord, LeafRecord, OpeningRecord, encode_line
-from app.audit.reading import read_history
-from app.engine.state import ChainState, chain_of_product
+from app.audit.reading import Reader
 from app.errors import IntegrityError
 from app.log.journal import current_head, head_at, leaf_bodies
-from app.log.leaves import EpochLeaf, decode
-from app.market import Market
-from app.store.schema import products
+from app.log.leaves import DrawLeaf, EpochLeaf, Leaf, SaleLeaf, decode
+from app.store.schema import chains, datasets, draws
+from tiers.audit.provenance import ChainDraws
 from tiers.audit.records import DrawRecord
 from tiers.audit.replay import openable, replayable
+from tiers.rank import more_accurate
+
+if TYPE_CHECKING:
+    from app.market import Market  # which does audits as jobs
 
 __all__ = ["export_lines"]
 
+_BATCH = 1_000
 
-def export_lines(connection: Connection, market: Market) -> Iterator[bytes]:
+
+def export_lines(connection: Connection, market: "Market", *, withhold: bool = False) -> Iterator[bytes]:
     """Yield the lines of an export of the whole log, from one consistent read.
 
-    What it discloses is decided from the log itself by the same rules that the verifier applies.
+    What it discloses is decided from the log itself by the same rules that the verifier applies. Memory grows with
+    draws, never with leaves or answers.
+
+    Args:       withhold: leave out what cannot be opened, so that a verifier misses it by name, instead of failing.
+    Raises:     IntegrityError: a stored answer is not what the log committed to.
     """
     head = current_head(connection)
     if head is None:
         raise IntegrityError("log: expected at least one leaf, got none")
     yield encode_line(Header(format=FORMAT, head=head, public_key=market.keyring.public_hex()))
-    leaves = []
+    known = _Known()
     for index, body, digest in leaf_bodies(connection, 0, head.size):
-        leaves.append(decode(body))
-        yield encode_line(LeafRecord(index=index, hash=digest.hex(), leaf=msgspec.json.decode(body)))
-        if isinstance(leaves[-1], EpochLeaf) and leaves[-1].purpose == "signing" and index > 0:
+        leaf = known.take(body)
+        yield encode_line(LeafRecord(index=index, hash=digest.hex(), leaf=msgspec.Raw(body)))
+        if isinstance(leaf, EpochLeaf) and leaf.purpose == "signing" and index > 0:
             yield encode_line(HeadRecord(head=head_at(connection, index + 1)))
-    history, _ = read_history(leaves)
-    highest = history.highest_issued()
-    for draw in history.draws:
-        top = highest.get(draw.spec.chain)
-        if openable(draw.spec.law, top):
-            yield _opening(connection, market, draw)
-    for draw in history.draws:
-        if replayable(draw, highest.get(draw.spec.chain)) is None:
-            chain = _chain(connection, market, draw.spec.chain)
-            key = market.engine.replay_key(chain, draw.spec)
-            yield encode_line(KeyRecord(chain=draw.spec.chain, law=draw.spec.law.identity, key=key.hex()))
-
-
-def _opening(connection: Connection, market: Market, draw: DrawRecord) -> bytes:
-    chain = _chain(connection, market, draw.spec.chain)
-    tier = chain.tier(draw.spec.law.identity)
-    if tier.sealed is None or tier.commitment is None:
+    wanted = (
+        select(draws.c.chain_id, draws.c.law, draws.c.sealed_answer, draws.c.commitment, datasets.c.owner_id)
+        .join(chains, chains.c.id == draws.c.chain_id)
+        .join(datasets, datasets.c.id == chains.c.dataset_id)
+        .order_by(draws.c.chain_id, draws.c.place)
+        .execution_options(yield_per=_BATCH)
+    )
+    opened = 0
+    for row in connection.execute(wanted):
+        chain = known.chains.get(row.chain_id, ChainDraws())
+        draw = chain.draws.get(row.law)
+        if draw is None:
+            if withhold:
+                continue
+            raise IntegrityError("store: expected draws that the log announces, got another")
+        if openable(draw.spec.law, chain.issued):
+            opened += 1
+            try:
+                yield _opening(market, draw, row.sealed_answer, row.commitment)
+            except IntegrityError:
+                if not withhold:
+                    raise
+            if replayable(draw, chain.issued) is None:
+                key = market.engine.replay_key(row.owner_id, draw.spec)
+                yield encode_line(KeyRecord(chain=row.chain_id, law=row.law, key=key.hex()))
+    if opened < known.openable() and not withhold:
         raise IntegrityError("store: expected the answer that the log says was drawn, got none")
-    unsealed = market.engine.unseal(chain, tier, tier.sealed, tier.commitment)
+
+
+class _Known:
+    """What an export must know of the log: its draws, and the highest issued law of each chain."""
+
+    def __init__(self) -> None:
+        self.chains: dict[str, ChainDraws] = {}
+        self._reader = Reader()
+
+    def take(self, body: bytes) -> Leaf | None:
+        """Read what matters of a leaf; returns it where it was read."""
+        if not any(kind in body for kind in (b'"kind":"draw"', b'"kind":"sale"', b'"kind":"key-epoch"')):
+            return None
+        leaf = decode(body)
+        if isinstance(leaf, DrawLeaf):
+            record = self._reader.read(leaf)
+            assert isinstance(record, DrawRecord)
+            self.chains.setdefault(leaf.chain, ChainDraws()).draws.setdefault(record.spec.law.identity, record)
+        elif isinstance(leaf, SaleLeaf):
+            chain = self.chains.get(leaf.chain)
+            draw = None if chain is None else chain.draws.get(leaf.law)
+            if chain is not None and draw is not None:
+                law = draw.spec.law
+                if chain.issued is None or more_accurate(law, chain.issued):
+                    chain.issued = law
+        return leaf
+
+    def openable(self) -> int:
+        """Return how many answers an auditor must be given."""
+        return sum(
+            openable(draw.spec.law, chain.issued) for chain in self.chains.values() for draw in chain.draws.values()
+        )
+
+
+def _opening(market: "Market", draw: DrawRecord, sealed: bytes | None, committed: str) -> bytes:
+    if sealed is None or committed != draw.commitment:
+        raise IntegrityError("store: expected the answer that the log says was drawn, got another or none")
+    unsealed = market.engine.open(draw.spec.chain, draw.spec.law, sealed, committed)
     return encode_line(
         OpeningRecord(
-            chain=chain.id,
-            law=tier.law,
+            chain=draw.spec.chain,
+            law=draw.spec.law.identity,
             opening=unsealed.opening.hex(),
             answer=[str(value) for value in unsealed.answer],
         )
     )
-
-
-def _chain(connection: Connection, market: Market, chain: str) -> ChainState:
-    product = connection.execute(select(products.c.id).where(products.c.chain_id == chain).limit(1)).scalar_one()
-    return chain_of_product(connection, market.settings, product)[0]

@@ -6,7 +6,20 @@ __all__ = ["CHECKED", "PARTLY", "UNCHECKED"]
 
 Field: TypeAlias = tuple[str, str]
 
-_EVERY = ("key-epoch", "dataset", "snapshot", "product-plan", "draw", "sale", "withdrawal", "credit-note", "price-book")
+_EVERY = (
+    "key-epoch",
+    "dataset",
+    "snapshot",
+    "product-plan",
+    "draw",
+    "sale",
+    "withdrawal",
+    "credit-note",
+    "price-book",
+    "audit-report",
+    "freeze",
+    "thaw",
+)
 
 CHECKED: dict[Field, str] = {
     **{(kind, "index"): "A4 leaf-index" for kind in _EVERY},
@@ -74,6 +87,10 @@ CHECKED: dict[Field, str] = {
     ("price-book", "book_version"): "A3 book-version",
     ("price-book", "currency"): "A3 book-version",
     ("price-book", "prices_minor"): "A3 book",
+    ("audit-report", "report"): "A4 one-report",
+    ("audit-report", "size"): "A4 report-size",
+    ("freeze", "chain"): "A4 chain-of-freeze",
+    ("thaw", "chain"): "A4 frozen-before-thaw",
 }
 """The rule whose finding a false value brings up (one of several, for most); a test falsifies each."""
 
@@ -100,5 +117,10 @@ UNCHECKED: dict[Field, str] = {
     ("sale", "pseudonym"): "who bought is the market's to know; no check of privacy needs it",
     ("withdrawal", "reason"): "words",
     ("credit-note", "reason"): "words",
+    ("audit-report", "digest"): "of the market's report on itself: hold the report you are given against it",
+    ("audit-report", "verdict"): "the market's word on itself; audit it yourself",
+    ("freeze", "check"): "the market's word on why it stopped a chain; that it stopped is checked",
+    ("freeze", "rule"): "the market's word on why it stopped a chain; that it stopped is checked",
+    ("thaw", "reason"): "words",
 }
 """Fields that no check reads, and why."""

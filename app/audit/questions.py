@@ -4,7 +4,7 @@ The pure checks take a law's change set as given. Here it is derived again from 
 the question is brought to its canonical form again from the schema in its dataset's leaf.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -38,42 +38,53 @@ from app.queries.model import (
 from app.queries.schema import Column, ColumnType, DatasetSchema
 from app.queries.sensitivity import Derivation, derive
 from tiers.audit.findings import Finding
-from tiers.audit.records import History
+from tiers.audit.records import DrawRecord, PlanRecord
 
-__all__ = ["check_questions", "read_question", "read_schema", "restated"]
+__all__ = ["Questions", "read_question", "read_schema", "restated"]
 
 _BROKEN = (*UNREADABLE, AppError, msgspec.MsgspecError)
 
 
-def check_questions(leaves: Iterable[Leaf], history: History) -> tuple[Finding, ...]:
-    """Return every plan and draw that does not follow from its question, and every question foreign to its data."""
-    found: list[Finding] = []
-    schemas: dict[str, DatasetSchema] = {}
-    shapes: dict[str, tuple[int, int]] = {}
-    records = {plan.leaf: plan for plan in history.plans}
-    for leaf in leaves:
+class Questions:
+    """The questions of a log that is read once, in order: what each derives, and the shape that its draws must have."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, DatasetSchema] = {}
+        self._shapes: dict[str, tuple[int, int]] = {}
+
+    def dataset(self, leaf: DatasetLeaf) -> list[Finding]:
+        """Take a dataset's leaf, and return what does not follow from the schema that it quotes."""
+        try:
+            schema = read_schema(leaf.schema)
+            self._schemas.setdefault(leaf.lineage, schema)
+            return _declared(leaf, schema)
+        except _BROKEN as error:
+            return [_unread("schema", leaf, error)]
+
+    def plan(self, leaf: PlanLeaf, record: PlanRecord | None) -> list[Finding]:
+        """Take a plan, and return what does not follow from its question, or whether that is foreign to its data."""
         where = f"leaf {leaf.index}"
         try:
-            if isinstance(leaf, DatasetLeaf):
-                schema = read_schema(leaf.schema)
-                schemas.setdefault(leaf.lineage, schema)
-                found += _declared(leaf, schema)
-            elif isinstance(leaf, PlanLeaf):
-                question = read_question(leaf.question)
-                derived = derive(question)
-                shapes.setdefault(leaf.chain, (question.length, _grain(question)))
-                found += _follows(leaf, question, derived)
-                found += _of_schema(where, question, schemas.get(leaf.lineage))
-                laws = [] if leaf.index not in records else [tier.law for tier in records[leaf.index].tiers]
-                if any(law.change_set != derived.change_set for law in laws):
-                    claimed = ", ".join(sorted({str(law.change_set.total) for law in laws}))
-                    found.append(
-                        Finding("A1", "change-set", where, f"Δ₁ = {claimed}", f"Δ₁ = {derived.change_set.total}")
-                    )
+            question = read_question(leaf.question)
+            derived = derive(question)
+            self._shapes.setdefault(leaf.chain, (question.length, _grain(question)))
+            found = _follows(leaf, question, derived)
+            found += _of_schema(where, question, self._schemas.get(leaf.lineage))
         except _BROKEN as error:
-            rule = "schema" if isinstance(leaf, DatasetLeaf) else "question"
-            found.append(Finding("A1", rule, where, "one with a reading in its canonical form", str(error)[:200]))
-    return (*found, *_shapes(history, shapes))
+            return [_unread("question", leaf, error)]
+        laws = [] if record is None else [tier.law for tier in record.tiers]
+        if any(law.change_set != derived.change_set for law in laws):
+            claimed = ", ".join(sorted({str(law.change_set.total) for law in laws}))
+            found.append(Finding("A1", "change-set", where, f"Δ₁ = {claimed}", f"Δ₁ = {derived.change_set.total}"))
+        return found
+
+    def draw(self, draw: DrawRecord) -> list[Finding]:
+        """Take a draw, and return a finding where it has not the length and grain of its chain's question."""
+        due, drawn = self._shapes.get(draw.spec.chain), (draw.spec.length, draw.spec.grain)
+        if due is None or drawn == due:
+            return []
+        claimed, wanted = (f"{length} entries in steps of 2^{grain}" for length, grain in (drawn, due))
+        return [Finding("A1", "draw-shape", f"leaf {draw.leaf}", claimed, wanted)]
 
 
 def read_question(text: str) -> CanonicalQuery:
@@ -266,13 +277,9 @@ def _of_schema(where: str, question: CanonicalQuery, schema: DatasetSchema | Non
     return [Finding("A1", "question-of-schema", where, "a question of this schema", f"other {', '.join(differing)}")]
 
 
-def _shapes(history: History, shapes: dict[str, tuple[int, int]]) -> Iterator[Finding]:
-    for draw in history.draws:
-        due = shapes.get(draw.spec.chain)
-        drawn = draw.spec.length, draw.spec.grain
-        if due is not None and drawn != due:
-            claimed, wanted = (f"{length} entries in steps of 2^{grain}" for length, grain in (drawn, due))
-            yield Finding("A1", "draw-shape", f"leaf {draw.leaf}", claimed, wanted)
+def _unread(rule: str, leaf: Leaf, error: Exception) -> Finding:
+    wanted = "one with a reading in its canonical form"
+    return Finding("A1", rule, f"leaf {leaf.index}", wanted, str(error)[:200])
 
 
 def _grain(question: CanonicalQuery) -> int:

@@ -1,114 +1,125 @@
 """From leaves to the records that the pure checks read; every text is bounded and canonical before it is a number."""
 
-from collections.abc import Iterable
+import sys
 from fractions import Fraction
+from typing import TypeAlias
+
+import msgspec
 
 from app.log.leaves import (
     CreditLeaf,
     DatasetLeaf,
     DrawLeaf,
-    EpochLeaf,
     Leaf,
     PlanLeaf,
     SaleLeaf,
-    SnapshotLeaf,
-    WithdrawalLeaf,
 )
 from tiers.accounting.charges import LedgerKind
 from tiers.accounting.levels import rho_above
-from tiers.audit.findings import Finding
-from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
+from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, PlanRecord, SaleRecord
 from tiers.budget import decimal_text, parse_decimal
 from tiers.errors import InvalidParameterError, TierError
 from tiers.identity import DrawSpec, Role, TierLaw
 from tiers.noise.law import parse_whole
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.tsg import TwoSidedGeometric
+from tiers.sampling.words import STREAM_VERSION
 
-__all__ = ["UNREADABLE", "read_history"]
+__all__ = ["UNREADABLE", "Reader", "Record"]
 
 UNREADABLE = (TierError, ValueError, ArithmeticError, TypeError, RecursionError)
 """What reading hostile text may raise: each becomes a finding."""
 
 _FAMILIES = {"discrete-gaussian", "lattice-gaussian", "msdlap", "skellam", "tsg"}
 _SCALES, _VARIANCE, _VECTORS, _DELTA = 16, 2.0**60, 2**20, Fraction(1, 10**30)
+_KEPT_LAWS = 4096
 
 
-def read_history(leaves: Iterable[Leaf]) -> tuple[History, tuple[Finding, ...]]:
-    """Return the history, and a finding for every leaf that has no audit reading."""
-    read = _Reader()
-    found: list[Finding] = []
-    for leaf in leaves:
-        try:
-            read.one(leaf)
-        except UNREADABLE as error:
-            rule = "unreadable-leaf"
-            found.append(Finding("A4", rule, f"leaf {leaf.index}", type(leaf).__name__, str(error)[:200]))
-    return read.history(), tuple(found)
+Record: TypeAlias = BudgetRecord | PlanRecord | DrawRecord | SaleRecord | CreditRecord
 
 
-class _Reader:
-    """What has been read so far."""
+class Reader:
+    """Reads leaves one by one; a law that many leaves name is read once."""
 
     def __init__(self) -> None:
-        self.budgets: dict[str, BudgetRecord] = {}
-        self.snapshots: dict[str, str] = {}
-        self.epochs: dict[int, int] = {}
-        self.plans: list[PlanRecord] = []
-        self.draws: list[DrawRecord] = []
-        self.sales: list[SaleRecord] = []
-        self.withdrawn: dict[str, int] = {}
-        self.credits: list[CreditRecord] = []
+        self._lineages: set[str] = set()
+        self._laws: dict[bytes, TierLaw] = {}
 
-    def one(self, leaf: Leaf) -> None:
+    def read(self, leaf: Leaf) -> Record | None:
+        """Return the record of a leaf, or None where the pure checks read none; raises UNREADABLE."""
         match leaf:
-            case DatasetLeaf():
-                self._budget(leaf)
-            case SnapshotLeaf():
-                if leaf.snapshot in self.snapshots:
-                    raise ValueError("snapshot: expected an id minted once, got it again")
-                self.snapshots[leaf.snapshot] = leaf.lineage
-            case EpochLeaf():
-                if leaf.purpose == "noise":
-                    self.epochs.setdefault(leaf.epoch, leaf.index)
-            case PlanLeaf():
-                self.plans.append(_plan(leaf))
-            case DrawLeaf():
-                self.draws.append(_draw(leaf))
             case SaleLeaf():
-                self.sales.append(_sale(leaf))
-            case WithdrawalLeaf():
-                self.withdrawn.setdefault(leaf.product, leaf.index)
+                return SaleRecord(
+                    leaf.index, leaf.order, leaf.product, leaf.chain, leaf.law, leaf.charge_nano, leaf.price_minor
+                )
+            case DrawLeaf():
+                return self._draw(leaf)
+            case PlanLeaf():
+                return self._plan(leaf)
+            case DatasetLeaf():
+                return self._budget(leaf)
             case CreditLeaf():
-                self.credits.append(CreditRecord(leaf.index, leaf.order, leaf.amount_minor))
-            case _:
-                pass  # a price book has no record here: `app.audit.trade` reads it
+                return CreditRecord(leaf.index, leaf.order, leaf.amount_minor)
+        return None
 
-    def _budget(self, leaf: DatasetLeaf) -> None:
+    def law(self, document: object) -> TierLaw:
+        """Return the law of a document; equal documents give the same object.
+
+        It is a law that this version sells: its work is bounded, whatever its parameters.
+        """
+        name = msgspec.json.encode(document, order="sorted")
+        law = self._laws.get(name)
+        if law is None:
+            law = _law(document)
+            if len(self._laws) >= _KEPT_LAWS:
+                self._laws.clear()
+            self._laws[name] = law
+        return law
+
+    def _budget(self, leaf: DatasetLeaf) -> BudgetRecord:
         kind = LedgerKind(leaf.budget_kind)
         if (kind is LedgerKind.APPROX) != (leaf.promise is not None):
             raise ValueError("promise: expected one of an approximate budget, and of no other, got another")
         if leaf.budget_nano < 1:
             raise ValueError("budget: expected at least 10⁻⁹, got none")
-        if leaf.lineage in self.budgets:
+        if leaf.lineage in self._lineages:
             raise ValueError("lineage: expected one budget a lineage, got a second")
-        self.budgets[leaf.lineage] = BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano, kind)
+        self._lineages.add(leaf.lineage)
+        promise = None
+        if leaf.promise is not None:
+            epsilon, delta = (parse_decimal(name, text) for name, text in zip("εδ", leaf.promise, strict=True))
+            promise = epsilon, delta
+        return BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano, kind, promise)
 
-    def history(self) -> History:
-        return History(
-            tuple(self.budgets.values()),
-            self.snapshots,
-            self.epochs,
-            tuple(self.plans),
-            tuple(self.draws),
-            tuple(self.sales),
-            self.withdrawn,
-            tuple(self.credits),
+    def _plan(self, leaf: PlanLeaf) -> PlanRecord:
+        tiers = []
+        for tier in leaf.tiers:
+            epsilon = parse_decimal("epsilon", tier.epsilon)
+            if decimal_text(epsilon) != tier.epsilon:
+                raise InvalidParameterError("epsilon", decimal_text(epsilon), tier.epsilon)
+            half_width = parse_whole("half width", tier.half_width)
+            tiers.append(ClaimedTier(tier.rank, self.law(tier.law), epsilon, tier.level_nano, half_width))
+        return PlanRecord(
+            leaf.index, leaf.product, leaf.chain, leaf.lineage, leaf.snapshot, leaf.fingerprint, tuple(tiers)
         )
+
+    def _draw(self, leaf: DrawLeaf) -> DrawRecord:
+        spec = DrawSpec(
+            chain=leaf.chain,
+            epoch=leaf.epoch,
+            role=Role(leaf.role),
+            law=self.law(leaf.law),
+            parents=tuple(self.law(parent) for parent in leaf.parents),
+            grain=leaf.grain,
+            length=leaf.length,
+            sampler=sys.intern(leaf.sampler),
+        )
+        if leaf.stream != STREAM_VERSION:
+            raise ValueError(f"stream layout: expected version {STREAM_VERSION}, got {leaf.stream}")
+        return DrawRecord(leaf.index, spec, leaf.place, tuple(leaf.parent_commitments), leaf.commitment, leaf.key_hash)
 
 
 def _law(document: object) -> TierLaw:
-    """Read a law that this version sells: its work is bounded, whatever its parameters."""
     if not isinstance(document, dict) or document.get("family") not in _FAMILIES:
         raise InvalidParameterError("law", f"a law of a family of {sorted(_FAMILIES)}", "another law")
     law = TierLaw.from_document(document)
@@ -123,34 +134,3 @@ def _law(document: object) -> TierLaw:
         law.epsilon()  # raises here, where that is a finding, or never
         rho_above(law)
     return law
-
-
-def _plan(leaf: PlanLeaf) -> PlanRecord:
-    tiers = []
-    for tier in leaf.tiers:
-        epsilon = parse_decimal("epsilon", tier.epsilon)
-        if decimal_text(epsilon) != tier.epsilon:
-            raise InvalidParameterError("epsilon", decimal_text(epsilon), tier.epsilon)
-        half_width = parse_whole("half width", tier.half_width)
-        tiers.append(ClaimedTier(tier.rank, _law(tier.law), epsilon, tier.level_nano, half_width))
-    return PlanRecord(leaf.index, leaf.product, leaf.chain, leaf.lineage, leaf.snapshot, leaf.fingerprint, tuple(tiers))
-
-
-def _draw(leaf: DrawLeaf) -> DrawRecord:
-    spec = DrawSpec(
-        chain=leaf.chain,
-        epoch=leaf.epoch,
-        role=Role(leaf.role),
-        law=_law(leaf.law),
-        parents=tuple(_law(parent) for parent in leaf.parents),
-        grain=leaf.grain,
-        length=leaf.length,
-        sampler=leaf.sampler,
-    )
-    if leaf.stream != spec.document()["stream"]:
-        raise ValueError(f"stream layout: expected version {spec.document()['stream']}, got {leaf.stream}")
-    return DrawRecord(leaf.index, spec, leaf.place, tuple(leaf.parent_commitments), leaf.commitment, leaf.key_hash)
-
-
-def _sale(leaf: SaleLeaf) -> SaleRecord:
-    return SaleRecord(leaf.index, leaf.order, leaf.product, leaf.chain, leaf.law, leaf.charge_nano, leaf.price_minor)

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from app.log.heads import TreeHead, public_key
-from app.log.leaves import EpochLeaf, Leaf
+from app.log.leaves import EpochLeaf
 from tiers.audit.findings import Finding
 
 __all__ = ["check_signature", "trusted_keys"]
 
 
 def trusted_keys(
-    public: str, head: TreeHead, leaves: Sequence[Leaf], checkpoints: Sequence[TreeHead]
+    public: str, head: TreeHead, leaves: Sequence[EpochLeaf], checkpoints: Sequence[TreeHead]
 ) -> tuple[dict[int, str], list[Finding]]:
     """Return the keys by number that follow from a trusted one, and a finding for each announcement without proof.
 
     A later key is believed where a head that a believed key signed covers its announcement; an earlier one because the
     log that the trusted key signed names it.
 
-    Args:       checkpoints: heads of which it is known that they fit the log.
+    Args:       leaves: those that announce signing keys. checkpoints: heads of which it is known that they fit the log.
     """
     announced = _announced(leaves)
     numbers = [leaf.epoch for leaf in announced if leaf.public_key == public]
@@ -38,7 +38,7 @@ def trusted_keys(
     return trusted, found
 
 
-def check_signature(name: str, head: TreeHead, trusted: dict[int, str], leaves: Sequence[Leaf]) -> list[Finding]:
+def check_signature(name: str, head: TreeHead, trusted: dict[int, str], leaves: Sequence[EpochLeaf]) -> list[Finding]:
     """Return a finding where a head is not signed by the key that was in force at its size."""
     where = "header" if name == "head" else "earlier head"
     rule = "head-signature" if name == "head" else "earlier-head"
@@ -50,8 +50,8 @@ def check_signature(name: str, head: TreeHead, trusted: dict[int, str], leaves: 
     return []
 
 
-def _announced(leaves: Sequence[Leaf]) -> list[EpochLeaf]:
-    return [leaf for leaf in leaves if isinstance(leaf, EpochLeaf) and leaf.purpose == "signing" and _is_key(leaf)]
+def _announced(leaves: Sequence[EpochLeaf]) -> list[EpochLeaf]:
+    return [leaf for leaf in leaves if _is_key(leaf)]
 
 
 def _is_key(leaf: EpochLeaf) -> bool:

@@ -1,46 +1,49 @@
 """Which key may sign, and when: keys are announced in the log, by number, before they are used; time goes on."""
 
-from collections.abc import Sequence
+import re
 from datetime import datetime
 
 from app.log.heads import TreeHead, public_key
-from app.log.leaves import EpochLeaf, Leaf
+from app.log.leaves import EpochLeaf
 from tiers.audit.findings import Finding
 
-__all__ = ["PURPOSES", "announced_keys", "check_announced", "check_times"]
+__all__ = ["PURPOSES", "Announcements", "Times", "check_announced"]
 
 PURPOSES = ("noise", "signing", "cache", "content", "pepper", "storage")
+_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z\Z")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def announced_keys(leaves: Sequence[Leaf]) -> tuple[dict[int, str], list[Finding]]:
-    """Return the signing keys that the log announces, by number, and what is wrong with any announcement.
+class Announcements:
+    """The keys that a log announces, read in order: `keys` holds the signing keys' public halves by number.
 
-    A purpose is known, its numbers rise, and a signing key (and no other) shows its public half. The first leaf of a
-    log announces the key that signs its first head.
+    A purpose is known, its numbers rise, and a signing key (and no other) shows its public half.
     """
-    keys: dict[int, str] = {}
-    newest: dict[str, int] = {}
-    found = []
-    if leaves and not (isinstance(leaves[0], EpochLeaf) and leaves[0].purpose == "signing"):
-        found.append(Finding("A4", "first-leaf", "leaf 0", "the announcement of a signing key", "another leaf"))
-    for leaf in leaves:
-        if not isinstance(leaf, EpochLeaf):
-            continue
-        where = f"leaf {leaf.index}"
+
+    def __init__(self) -> None:
+        self.keys: dict[int, str] = {}
+        self.leaves: list[EpochLeaf] = []
+        self._newest: dict[str, int] = {}
+
+    def take(self, leaf: EpochLeaf) -> list[Finding]:
+        """Take the next announcement, and return what is wrong with it."""
+        where, found = f"leaf {leaf.index}", []
+        newest = self._newest.get(leaf.purpose, 0)
         if leaf.purpose not in PURPOSES:
             found.append(Finding("A4", "key-purpose", where, leaf.purpose[:60], ", ".join(PURPOSES)))
-        if leaf.epoch <= newest.get(leaf.purpose, 0):
+        if leaf.epoch <= newest:
             claim = f"{leaf.purpose[:60]} key {leaf.epoch}"
-            found.append(Finding("A4", "key-number", where, claim, f"above {newest.get(leaf.purpose, 0)}"))
-        newest[leaf.purpose] = max(leaf.epoch, newest.get(leaf.purpose, 0))
-        if leaf.purpose != "signing" and leaf.public_key is None:
-            continue
-        if leaf.purpose != "signing" or not _is_key(leaf.public_key) or leaf.public_key in keys.values():
+            found.append(Finding("A4", "key-number", where, claim, f"above {newest}"))
+        self._newest[leaf.purpose] = max(leaf.epoch, newest)
+        if leaf.purpose == "signing":
+            self.leaves.append(leaf)
+        elif leaf.public_key is None:
+            return found
+        if leaf.purpose != "signing" or not _is_key(leaf.public_key) or leaf.public_key in self.keys.values():
             found.append(Finding("A4", "announced-key", where, leaf.purpose[:60], "a new public key, of a signing key"))
         else:
-            keys.setdefault(leaf.epoch, str(leaf.public_key))
-    return keys, found
+            self.keys.setdefault(leaf.epoch, str(leaf.public_key))
+        return found
 
 
 def check_announced(head: TreeHead, public: str, keys: dict[int, str]) -> list[Finding]:
@@ -52,19 +55,30 @@ def check_announced(head: TreeHead, public: str, keys: dict[int, str]) -> list[F
     return []
 
 
-def check_times(leaves: Sequence[Leaf], head: TreeHead | None) -> list[Finding]:
-    """Return every time that is none (UTC, to the second) or lies before the one above it; the head's comes last."""
-    found = []
-    above = ""
-    stamped = [(f"leaf {leaf.index}", leaf.at) for leaf in leaves] + ([] if head is None else [("header", head.at)])
-    for where, at in stamped:
-        if not _is_time(at):
-            found.append(Finding("A4", "time", where, at[:40], "a time such as 2026-01-31T10:00:00Z"))
-            continue
-        if at < above:
-            found.append(Finding("A4", "time", where, at, f"not before {above}"))
-        above = max(at, above)
-    return found
+class Times:
+    """The times of a log, read in order: each is one (UTC, to the second), and none lies before the one above it."""
+
+    def __init__(self) -> None:
+        self.above = ""
+        self._days: dict[str, bool] = {}
+
+    def take(self, where: int | str, at: str) -> list[Finding]:
+        """Take the next time, and return what is wrong with it; the head's comes last."""
+        if at == self.above:
+            return []
+        place = where if isinstance(where, str) else f"leaf {where}"
+        if not self._is_time(at):
+            return [Finding("A4", "time", place, at[:40], "a time such as 2026-01-31T10:00:00Z")]
+        if at < self.above:
+            return [Finding("A4", "time", place, at, f"not before {self.above}")]
+        self.above = at
+        return []
+
+    def _is_time(self, at: str) -> bool:
+        day = at[:11]
+        if day not in self._days:
+            self._days = {day: _is_time(f"{day}00:00:00Z")}
+        return self._days[day] and _OF_DAY.match(at, 11) is not None
 
 
 def _is_key(text: str | None) -> bool:

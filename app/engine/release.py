@@ -77,7 +77,7 @@ class ReleaseEngine:
         keys: dict[DrawSpec, bytes] = {}
 
         def key_of(spec: DrawSpec) -> bytes:
-            keys[spec] = self.replay_key(chain, spec)
+            keys[spec] = self.replay_key(chain.owner, spec)
             return keys[spec]
 
         if chain.drawn:
@@ -96,7 +96,7 @@ class ReleaseEngine:
             spec = _spec_of(chain, tier)
 
             def key_of(drawn: DrawSpec) -> bytes:
-                return self.replay_key(chain, drawn)
+                return self.replay_key(chain.owner, drawn)
 
             if spec.role is Role.BASE:
                 made += draw_chain(self._files.truth(chain), [spec], key_of)
@@ -104,7 +104,7 @@ class ReleaseEngine:
                 made.append(self._insert(chain, tier.document, made, key_of, spec.epoch))
             if made[-1].spec != spec:
                 raise IntegrityError("draws: expected each from its nearest known neighbours, got another")
-        return tuple(self._seal(chain, draw, self.replay_key(chain, draw.spec)) for draw in made)
+        return tuple(self._seal(chain, draw, self.replay_key(chain.owner, draw.spec)) for draw in made)
 
     def _late(self, chain: ChainState, tier: Tier, key_of: Callable[[DrawSpec], bytes]) -> Draw:
         known = []
@@ -121,7 +121,7 @@ class ReleaseEngine:
         if spec.role is not Role.LATE_TOP:
             return insert(law, known, key_of, epoch=epoch)
         base = next(draw.spec for draw in known if draw.spec.role is Role.BASE)
-        truth, base_key = self._files.truth(chain), self.replay_key(chain, base)
+        truth, base_key = self._files.truth(chain), self.replay_key(chain.owner, base)
         try:
             return insert(law, known, key_of, epoch=epoch, truth=truth, base_key=base_key)
         except TruthChangedError:
@@ -153,15 +153,19 @@ class ReleaseEngine:
 
         Raises:     IntegrityError: what is stored is not what the log committed to.
         """
-        kept = self._keyring.unseal(sealed, answer_context(chain.id, tier.law))
+        return self.open(chain.id, tier.document, sealed, committed)
+
+    def open(self, chain: str, law: TierLaw, sealed: bytes, committed: str) -> Unsealed:
+        """Return a stored answer as `unseal` does, by the chain's id and the tier's law."""
+        kept = self._keyring.unseal(sealed, answer_context(chain, law.identity))
         opening, raw = kept[:_OPENING_BYTES], kept[_OPENING_BYTES:]
-        if commitment(opening, chain.id, tier.document, raw) != committed:
+        if commitment(opening, chain, law, raw) != committed:
             raise IntegrityError("stored answer: expected what the log committed to, got something else")
         return Unsealed(tuple(int(value) for value in msgspec.json.decode(raw, type=list[str])), opening)
 
-    def replay_key(self, chain: ChainState, spec: DrawSpec) -> bytes:
-        """Return the key of a draw; its caller answers for who may have it."""
-        return stream_key(self._keyring.owner_secret(chain.owner, spec.epoch), spec)
+    def replay_key(self, owner: str, spec: DrawSpec) -> bytes:
+        """Return the key of a draw on an owner's data; its caller answers for who may have it."""
+        return stream_key(self._keyring.owner_secret(owner, spec.epoch), spec)
 
     def _specs(self, chain: ChainState) -> tuple[DrawSpec, ...]:
         planned = ChainPlan(chain.tiers[0].document.change_set, tuple(_planned(tier) for tier in chain.tiers))

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 from sqlalchemy import Connection, Row, select
 
+from app.audit.freezing import refuse_frozen
+from app.audit.gate import Gate
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
 from app.catalog.lifecycle import parts_of
@@ -20,6 +22,7 @@ from app.clock import later, new_id, time_text
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import (
+    AuditFindingError,
     ConflictError,
     ForbiddenError,
     IdempotencyError,
@@ -44,10 +47,11 @@ from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuot
 from pricing.invoices import lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
+from tiers.audit.findings import Finding
 from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
 from tiers.canonical import Document, canonical_bytes
 
-__all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "Selection"]
+__all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "ReleaseRefusedError", "Selection"]
 
 QUOTE_SECONDS = 900
 Computed: TypeAlias = Mapping[str, tuple[ComputedDraw, ...]]
@@ -60,6 +64,15 @@ class ChainUndrawnError(Exception):
     def __init__(self, chain: ChainState, tier: Tier) -> None:
         self.chain, self.tier = chain, tier
         super().__init__("tier: expected a drawn answer, got none yet")
+
+
+class ReleaseRefusedError(AuditFindingError):
+    """The gate found something: the sale is undone, and the chain is to be frozen for what is found."""
+
+    def __init__(self, found: tuple[Finding, ...]) -> None:
+        self.found = found
+        rules = sorted({f"{finding.check} {finding.rule}" for finding in found})
+        super().__init__(f"release: expected one that passes the audit, got {', '.join(rules)}", rules=rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,7 @@ class Desk:
     settings: Settings
     keyring: Keyring
     engine: ReleaseEngine
+    gate: Gate
 
     def offer(
         self, connection: Connection, caller: Caller, product: str, selection: Selection, now: datetime
@@ -123,6 +137,7 @@ class Desk:
         self, connection: Connection, caller: Caller, product: str, selection: Selection | int, now: datetime
     ) -> Mapping[str, Any]:
         chain, row = chain_of_product(connection, self.settings, product)
+        refuse_frozen(connection, chain.id)
         book = book_of_chain(connection, chain.id)
         laws = offered_laws(connection, product)
         if isinstance(selection, int):
@@ -185,8 +200,8 @@ class Desk:
         Args:       computed: the draws of each chain that were due when the caller made them. licence: the one that the
                     buyer says to accept, where it does.
         Raises:     ChainUndrawnError: admitted, but the tier must be drawn first, or again: others were faster.
-                    QuoteExpiredError, ForbiddenError, InsufficientFundsError, BudgetRefusedError, IdempotencyError:
-                    refused, nothing stored.
+                    QuoteExpiredError, ForbiddenError, ChainFrozenError, ReleaseRefusedError, InsufficientFundsError,
+                    BudgetRefusedError, IdempotencyError: refused, nothing stored.
         """
         if licence is not None:
             _check_licence(connection, quote_id, caller, licence)
@@ -214,6 +229,7 @@ class Desk:
         cited = _quote_of(connection, caller, quote_id)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
         _on_sale(row, caller, part=key.startswith(_PART))
+        refuse_frozen(connection, chain.id)
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = self._price(connection, caller, chain, book, tier)
@@ -237,6 +253,9 @@ class Desk:
         loss = chain.highest_nano + due
         accrue(connection, chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
         leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
+        found = self.gate.check(connection, chain, leaf.index)
+        if found:
+            raise ReleaseRefusedError(found)
         receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
         connection.execute(
             orders.insert().values(

@@ -33,6 +33,7 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 _KIND = msgspec.json.Decoder(_Kind)
+_BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _head(row: Row[Any]) -> TreeHead:
 def leaf_bodies(connection: Connection, start: int, count: int) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield (index, body, hash) of up to `count` leaves from `start` on."""
     wanted = select(leaves).where(leaves.c.log_index >= start).order_by(leaves.c.log_index).limit(count)
-    for row in connection.execute(wanted):
+    for row in connection.execute(wanted.execution_options(yield_per=_BATCH)):
         yield row.log_index, row.body, row.leaf_hash
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "EMPTY_ROOT",
+    "Accumulator",
     "Frontier",
     "consistency_proof",
     "inclusion_proof",
@@ -67,12 +68,46 @@ class Frontier:
         return cls(size, tuple(raw[at : at + 32] for at in range(0, len(raw), 32)))
 
 
+class Accumulator:
+    """A frontier that grows in place: what reading a long log needs.
+
+    Example:
+        >>> grown = Accumulator()
+        >>> grown.append(leaf_hash(b"a")), grown.append(leaf_hash(b"b"))
+        (None, None)
+        >>> grown.frontier() == Frontier().append(leaf_hash(b"a")).append(leaf_hash(b"b"))
+        True
+    """
+
+    __slots__ = ("_peaks", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._peaks: list[bytes] = []
+
+    def append(self, leaf: bytes) -> None:
+        """Take one more leaf hash."""
+        node, rest = leaf, self.size
+        while rest & 1:
+            node, rest = hashlib.sha256(b"\x01" + self._peaks.pop() + node).digest(), rest >> 1
+        self._peaks.append(node)
+        self.size += 1
+
+    def frontier(self) -> Frontier:
+        """Return the frontier so far."""
+        return Frontier(self.size, tuple(self._peaks))
+
+    def root(self) -> bytes:
+        """Return the root of the log so far."""
+        return self.frontier().root()
+
+
 def root_of(leaves: Iterable[bytes]) -> bytes:
     """Return the root over leaf hashes (RFC 6962, section 2.1)."""
-    frontier = Frontier()
+    grown = Accumulator()
     for leaf in leaves:
-        frontier = frontier.append(leaf)
-    return frontier.root()
+        grown.append(leaf)
+    return grown.root()
 
 
 def _split(size: int) -> int:

@@ -47,6 +47,7 @@ _PATHS = {"chain": _HEX, "law": _HEX} | {
         ("key", "key"),
         ("order", "order"),
         ("product", "prod"),
+        ("report", "report"),
     )
 }
 _BODIES: dict[tuple[str, str], dict[str, Any]] = {
@@ -55,7 +56,7 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", ANSWER_PATH): {"$ref": _REF.format(name="AnswerView")},
     ("POST", "/v1/products/{product}/rehearsal"): {"$ref": _REF.format(name="AnswerView")},
 }
-_PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/products", "/v1/orders", "/v1/entitlements")}
+_PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/audits", "/v1/products", "/v1/orders", "/v1/entitlements")}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -73,6 +74,7 @@ _FORMAT = {
 _MEDIA = {
     "/static/site.css": "text/css",
     "/v1/audit/export": "application/x-ndjson",
+    "/v1/audits/{report}/page": "text/html",
 }
 
 

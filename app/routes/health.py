@@ -6,6 +6,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from sqlalchemy import text
 
+from app.audit.freezing import frozen
 from app.errors import AppError
 from app.market import Market
 
@@ -20,7 +21,7 @@ async def live() -> dict[str, str]:
 
 @get("/health/ready", opt={"public": True, "unlimited": True})
 async def ready(market: NamedDependency[Market]) -> Response[dict[str, Any]]:
-    """Return whether the system of record answers, and whether the cache does."""
+    """Return whether the system of record and the cache answer, and whether an audit has stopped anything."""
     cache = "up" if await market.cache.alive() else "down (answers come from the store)"
     try:
         await market.database.read(lambda connection: connection.execute(text("SELECT 1")).scalar_one())
@@ -29,4 +30,6 @@ async def ready(market: NamedDependency[Market]) -> Response[dict[str, Any]]:
     standing = await market.standing()
     if standing != "current":
         return Response({"status": "not ready", "store": standing, "cache": cache}, status_code=503)
-    return Response({"status": "ready", "store": "up", "cache": cache})
+    stopped = await market.database.read(frozen)
+    audit = "clear" if not stopped else f"{len(stopped)} chains are frozen"
+    return Response({"status": "ready", "store": "up", "cache": cache, "audit": audit})

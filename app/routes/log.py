@@ -1,7 +1,9 @@
 """The release log in public, and the auditor's export."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from typing import IO, Any
 
 import msgspec
 from litestar import Request, get
@@ -21,6 +23,9 @@ from app.routes.accounts import EVERYBODY
 from app.routes.paging import read_query
 
 __all__ = ["consistency", "export", "head", "inclusion", "leaves", "public_keys"]
+
+_CHUNK = 2**18
+_IN_MEMORY = 2**24
 
 
 @get("/v1/keys", opt={"public": True})
@@ -82,13 +87,23 @@ async def consistency(request: Request[Any, Any, Any], market: NamedDependency[M
 @get("/v1/audit/export", opt={"roles": (Role.AUDITOR,)})
 async def export(market: NamedDependency[Market]) -> Stream:
     """Return everything an auditor may have, one JSON record a line, verifiable offline."""
-    lines = await market.database.read(lambda connection: list(export_lines(connection, market)))
+    spooled = await market.database.read(lambda connection: _spooled(export_lines(connection, market)))
 
     async def body() -> AsyncIterator[bytes]:
-        for line in lines:
-            yield line
+        with spooled:
+            while chunk := await asyncio.to_thread(spooled.read, _CHUNK):
+                yield chunk
 
     return Stream(body(), media_type="application/x-ndjson")
+
+
+def _spooled(lines: Iterable[bytes]) -> IO[bytes]:
+    """Write lines to a file that has no name: what is sent stems from one read, and never stands in memory whole."""
+    spooled: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - the stream closes it
+    for line in lines:
+        spooled.write(line)
+    spooled.seek(0)
+    return spooled
 
 
 def _head(connection: Connection) -> TreeHead:

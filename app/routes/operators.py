@@ -8,6 +8,7 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.asks import AccountsQuery
+from app.audit.freezing import frozen
 from app.auth.accounts import Caller, Role, change_ceiling, holder_of, issue_key, revoke_key, suspend_account
 from app.auth.register import holder_view, holders, key_view, keys_of
 from app.clock import time_text
@@ -126,9 +127,10 @@ async def ceiling(
 
 
 @get("/metrics", opt={"roles": (Role.OPERATOR,)}, media_type="text/plain")
-async def metrics(request: Request[Caller, Any, Any]) -> Response[bytes]:
+async def metrics(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[bytes]:
     """Return the metrics of all workers in Prometheus' text form: routes, statuses and times; nobody's id."""
     telemetry: Telemetry = request.app.state.telemetry
+    telemetry.frozen(len(await market.database.read(frozen)))
     return Response(telemetry.metrics(), media_type=METRICS_TYPE)
 
 

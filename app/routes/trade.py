@@ -13,7 +13,9 @@ from app.engine.release import Unsealed
 from app.engine.sales import PlacedOrder, Selection
 from app.engines.errors import EngineError
 from app.errors import (
+    AuditFindingError,
     BudgetRefusedError,
+    ChainFrozenError,
     ConflictError,
     IdempotencyError,
     InsufficientFundsError,
@@ -37,6 +39,7 @@ _KEY_LIMIT = 200
     opt={
         "roles": TRADERS,
         "refuses": (
+            ChainFrozenError,
             ConflictError,
             NotFoundError,
         ),
@@ -60,7 +63,9 @@ async def quote(
     opt={
         "roles": TRADERS,
         "refuses": (
+            AuditFindingError,
             BudgetRefusedError,
+            ChainFrozenError,
             ConflictError,
             EngineError,
             IdempotencyError,

@@ -19,6 +19,7 @@ __all__ = [
     "accounts",
     "accruals",
     "api_keys",
+    "audit_reports",
     "book_prices",
     "chains",
     "contracts",
@@ -27,6 +28,7 @@ __all__ = [
     "datasets",
     "draws",
     "entitlements",
+    "frozen_chains",
     "heads",
     "invoices",
     "jobs",
@@ -352,6 +354,28 @@ jobs = Table(
     Column("created_at", String(32), nullable=False),
     Column("ended_at", String(32)),
     Column("attempts", Integer, nullable=False, server_default="0"),
+)
+
+audit_reports = Table(
+    "audit_reports",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("at", String(32), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("report_json", Text, nullable=False),
+    Column("watch_json", Text, nullable=False),
+    Column("leaf_index", BigInteger, nullable=False, unique=True),
+)
+
+frozen_chains = Table(
+    "frozen_chains",
+    metadata,
+    Column("chain_id", ForeignKey("chains.id"), primary_key=True),
+    Column("finding", String(80), nullable=False),
+    Column("found_by", String(40), nullable=False),
+    Column("at", String(32), nullable=False),
+    Column("leaf_index", BigInteger, nullable=False),
 )
 
 leaves = Table(

@@ -331,7 +331,7 @@ SABOTEURS: list[tuple[Callable[[Export], None], str]] = [
     (sell_an_order_twice, "A3 one-leaf-an-order"),
     (sell_after_withdrawal, "A3 withdrawn"),
     (draw_in_an_unknown_epoch, "A2 epoch"),
-    (mint_a_snapshot_twice, "A4 unreadable-leaf"),
+    (mint_a_snapshot_twice, "A4 snapshot-once"),
     (answer_otherwise, "A7 replay"),
 ]
 

@@ -208,7 +208,7 @@ def test_a_rehearsal_reads_no_data_and_no_secret_and_stores_nothing(
         raise AssertionError("a rehearsal must not come here")
 
     for kind, names in (
-        (ReleaseEngine, ("compute", "install", "unseal", "replay_key")),
+        (ReleaseEngine, ("compute", "install", "unseal", "open", "replay_key")),
         (SnapshotFiles, ("truth",)),
         (Keyring, ("owner_secret", "seal", "unseal", "signer")),
     ):

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -163,6 +164,7 @@ def test_two_late_tiers_at_once_are_drawn_one_after_the_other(fair: Fair, monkey
 
     monkeypatch.setattr(fair.market.engine, "compute", together)
     monkeypatch.setattr(fair.market, "_drawing", Unlocked())
+    monkeypatch.setattr(fair.market.turns, "held", lambda *_: nullcontext())
     buyers = [fair.person(), fair.person()]
     quotes = [fair.quote(buyer, late, epsilon) for buyer, epsilon in zip(buyers, ("1.5", "1"), strict=True)]
     with ThreadPoolExecutor(2) as pool:
@@ -175,7 +177,7 @@ def test_two_late_tiers_at_once_are_drawn_one_after_the_other(fair: Fair, monkey
 class Unlocked(dict[str, Any]):
     """Locks that nobody waits for: as if each order were in a process of its own."""
 
-    def __missing__(self, _key: str) -> "Unlocked":
+    def setdefault(self, _key: str, _default: Any = None) -> "Unlocked":
         return self
 
     async def __aenter__(self) -> None:

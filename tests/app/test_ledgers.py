@@ -175,7 +175,7 @@ def test_the_auditor_finds_an_increment_where_a_reservation_is_due(fair: Fair) -
     fair.buy(fair.person(), product, "0.25")
     export = parse(*fair.export())
     export.kind("sale")[0]["charge_nano"] = NANO // 8
-    assert "A3 increment" in found(export.signed_anew().verify())
+    assert "A3 reserve" in found(export.signed_anew().verify())
     export = parse(*fair.export())
     export.kind("product-plan")[0]["tiers"][0]["level_nano"] = NANO
     assert "A1 level" in found(export.signed_anew().verify())

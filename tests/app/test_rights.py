@@ -265,14 +265,14 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
     before = fair.stored()
     opened.close()
     engine = open_engine(settings.database_url)
-    with engine.execution_options(writing=True).begin() as connection:  # what 0004 made, unmade: a store of 0003
+    with engine.execution_options(writing=True).begin() as connection:  # what 0004 and later made, unmade: 0003
         names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all()
         assert len(names) == 6
         for name in names:
             connection.execute(text(f"DROP TRIGGER {name}"))
         connection.execute(text("ALTER TABLE jobs DROP COLUMN attempts"))
-        connection.execute(text("DROP TABLE rights_epoch"))
-        connection.execute(text("DROP TABLE redo_records"))
+        for table in ("audit_reports", "frozen_chains", "redo_records", "rights_epoch"):
+            connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
     engine.dispose()
     again = open_fair(settings)

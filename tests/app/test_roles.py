@@ -64,6 +64,13 @@ MATRIX: dict[tuple[str, str], set[str]] = {
     ("GET", "/v1/log/proofs/inclusion"): ALL,
     ("GET", "/v1/log/proofs/consistency"): ALL,
     ("GET", "/v1/audit/export"): {"auditor"},
+    ("POST", "/v1/audits"): {"auditor", "operator"},
+    ("GET", "/v1/audits"): {"auditor", "operator"},
+    ("GET", "/v1/audits/{report}"): {"auditor", "operator"},
+    ("GET", "/v1/audits/{report}/page"): {"auditor", "operator"},
+    ("GET", "/v1/frozen-chains"): {"auditor", "operator"},
+    ("POST", "/v1/chains/{chain}/thaw"): {"operator"},
+    ("GET", "/v1/orders/{order}/proof"): {"buyer", "analyst"},
 }
 PUBLIC = {
     ("GET", "/"),

@@ -40,6 +40,17 @@ def test_migrations_from_empty_make_exactly_the_declared_schema(engine: Engine) 
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 
+def test_migrations_from_the_first_release_make_it_too(tmp_path: Path) -> None:
+    made = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
+    upgrade(made, "0001")
+    with made.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata)
+    migrate(made)
+    with made.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    made.dispose()
+
+
 def test_migrating_twice_changes_nothing(engine: Engine) -> None:
     migrate(engine)
     with engine.connect() as connection:

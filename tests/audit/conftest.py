@@ -4,9 +4,12 @@ import copy
 
 import pytest
 
+from app.audit.freezing import freeze
+from app.audit.reports import audit_market
 from app.settings import Settings
 from tests.audit.exports import Export, parse
 from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, open_fair, rows, tiers
+from tiers.audit.findings import Finding
 
 WHERE = {"type": "comparison", "column": "city", "operator": "=", "value": "Cork"}
 
@@ -53,6 +56,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
     for order in (sold[0], sold[2]):
         body: dict[str, object] = {"amount_minor": 100, "reason": "pricing error"}
         post(f"/v1/orders/{order['receipt']['order']}/credits", body, fair.operator)
+    stop = Finding("A5", "alarm", "chain", "noise of its law", "e-value above 10⁶", chain=cities["chain"])
+    freezing = fair.market.database.submit(
+        lambda connection: freeze(connection, fair.market.keyring, [stop], "a test", "2026-01-01T00:00:00Z")
+    )
+    assert freezing.result() == [cities["chain"]]
+    post(f"/v1/chains/{cities['chain']}/thaw", {"reason": "the alarm was a drill"}, fair.operator)
+    fair.buy(bruno, cities, "0.5")
+    for _ in range(2):
+        audit_market(fair.market, lambda _: None)
     post(f"/v1/products/{people['product']}/withdrawal", {"reason": "faulty"})
     lines, public = fair.export()
     opened.close()

@@ -26,7 +26,10 @@ class Export:
     keys: list[dict[str, Any]] = field(default_factory=list)
 
     def lines(self) -> list[bytes]:
-        return [json.dumps(record).encode() for record in (self.header, *self.leaves, *self.openings, *self.keys)]
+        evidence = [*self.openings, *self.keys]
+        chains = [json.dumps(record.get("chain")) for record in evidence]
+        together = [evidence[at] for at in sorted(range(len(chains)), key=lambda at: chains.index(chains[at]))]
+        return [json.dumps(record).encode() for record in (self.header, *self.leaves, *together)]
 
     def verify(self, **how: Any) -> AuditReport:
         return verify_export(self.lines(), self.public, **how)

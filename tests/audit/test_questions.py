@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 import app.catalog.products as catalogue
+from app.audit.gate import Gate
 from app.audit.questions import read_question, read_schema, restated
 from app.audit.verify import verify_export
 from app.errors import InvalidQueryError
@@ -26,8 +27,10 @@ def test_a_market_that_derives_a_smaller_sensitivity_is_refuted(fair: Fair, monk
     dataset, honest = fair.dataset(), catalogue.derive
     small = Derivation(ChangeSet.scalar(1), ("Believe me: Δ₁ = 1.",))
     monkeypatch.setattr(catalogue, "derive", lambda _: small)
-    product = fair.product(dataset, TOTAL)
-    fair.buy(fair.person(), product, "0.1")
+    product, buyer = fair.product(dataset, TOTAL), fair.person()
+    refused = fair.order(buyer, fair.quote(buyer, product, "0.1"))
+    assert refused.json()["rules"] == ["A1 change-set", "A1 derivation"], "the gate sees it first"
+    monkeypatch.setattr(Gate, "check", lambda *_: ())
     lines, public = fair.export()
     assert found(verify_export(lines, public)) == {"A1 change-set", "A1 derivation"}
     worded = Derivation(ChangeSet.scalar(1), honest(canonicalise(catalogue_query(lines), schema(lines))).sentences)

@@ -18,7 +18,7 @@ class Finding:
     """One broken rule.
 
     Args:       check: A1 to A7. rule: its short name. where: leaf, chain or file position. claimed, recomputed: texts
-                without answers, noise or keys.
+                without answers, noise or keys. chain: the one it breaks; None where it is the log's, or not known yet.
     """
 
     check: str
@@ -27,6 +27,7 @@ class Finding:
     claimed: str
     recomputed: str
     severity: Severity = Severity.BREACH
+    chain: str | None = None
 
     def text(self) -> str:
         """Return the finding as one line."""

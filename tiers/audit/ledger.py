@@ -1,102 +1,170 @@
 """A3: the ledger replayed sale by sale; at no prefix does a dataset exceed its budget."""
 
-from tiers.accounting.charges import LedgerKind, charge_nano
-from tiers.accounting.filters import PureFilter
-from tiers.accounting.levels import rule_of, tier_level
-from tiers.audit.findings import Finding
-from tiers.audit.records import History, SaleRecord
-from tiers.errors import BudgetExceededError, InvalidParameterError
-from tiers.identity import TierLaw
+from array import array
 
-__all__ = ["check_ledger"]
+from tiers.accounting.charges import LedgerKind
+from tiers.audit.charges import Account
+from tiers.audit.findings import Finding
+from tiers.audit.once import Once
+from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
+from tiers.errors import TierError
+
+__all__ = ["LedgerReplay", "check_ledger"]
+
+
+class LedgerReplay:
+    """The ledger of a log that is read once, in order; its memory grows with plans and with 32 bytes a sale.
+
+    Law:        that of `Account`, one a lineage; in a pure ledger a sale charges (level − highest issued level)₊ of its
+                chain, in another the first sale charges the highest level planned by then, and no tier above it is
+                ever drawn or sold. Σ charges ≤ budget at every prefix.
+    Example:
+        >>> LedgerReplay().finish()
+        []
+    """
+
+    def __init__(self) -> None:
+        self.orders = Once()
+        self._prices = array("q")
+        self._accounts: dict[str, Account] = {}
+        self._lineages: dict[str, str] = {}
+        self._products: dict[str, str] = {}
+        self._offers: dict[str, set[str]] = {}
+        self._withdrawn: dict[str, int] = {}
+        self._frozen: dict[str, int] = {}
+        self._credits: list[CreditRecord] = []
+
+    def budget(self, record: BudgetRecord) -> list[Finding]:
+        """Open a lineage's account, the first one counts; return a finding where its promise is none."""
+        if record.lineage in self._accounts:
+            return []
+        try:
+            self._accounts[record.lineage] = Account(record.kind, record.budget_nano, record.promise)
+        except (TierError, ArithmeticError) as error:
+            return [Finding("A3", "promise", f"leaf {record.leaf}", str(record.promise)[:80], str(error)[:200])]
+        return []
+
+    def kind(self, lineage: str) -> LedgerKind:
+        """Return the kind of a lineage's ledger; pure where none is open."""
+        account = self._accounts.get(lineage)
+        return LedgerKind.PURE if account is None else account.kind
+
+    def plan(self, record: PlanRecord) -> list[Finding]:
+        """Learn what a plan offers, and return what has no charge; a product belongs to its first plan's chain."""
+        lineage = self._lineages.setdefault(record.chain, record.lineage)
+        self._products.setdefault(record.product, record.chain)
+        laws = [tier.law for tier in record.tiers]
+        self._offers.setdefault(record.product, set()).update(law.identity for law in laws)
+        account = self._accounts.get(lineage)
+        return [] if account is None else account.plan(record.chain, laws, f"leaf {record.leaf}")
+
+    def draw(self, record: DrawRecord) -> list[Finding]:
+        """Return a finding where a draw lies above what its chain reserved."""
+        account = self._accounts.get(self._lineages.get(record.spec.chain, ""))
+        return [] if account is None else account.draw(record.spec.chain, record.spec.law, f"leaf {record.leaf}")
+
+    def withdraw(self, product: str, leaf: int) -> None:
+        """Take a product off sale from this leaf on."""
+        self._withdrawn.setdefault(product, leaf)
+
+    def freeze(self, chain: str, leaf: int) -> None:
+        """Let nothing of a chain be sold from this leaf on."""
+        self._frozen.setdefault(chain, leaf)
+
+    def thaw(self, chain: str) -> None:
+        """Let a frozen chain be sold again."""
+        self._frozen.pop(chain, None)
+
+    def credit(self, record: CreditRecord) -> None:
+        """Note money given back; it is held against its order at the end."""
+        self._credits.append(record)
+
+    def judge(self, sale: SaleRecord) -> list[Finding]:
+        """Return what is wrong with a sale as the next one; the ledger stays as it is."""
+        found, account = self._judge(sale)
+        if account is not None:
+            found += account.judge(sale.chain, sale.law, sale.charge_nano, f"leaf {sale.leaf}")
+        return found
+
+    def sale(self, sale: SaleRecord) -> list[Finding]:
+        """Take the next sale, and return what is wrong with it."""
+        self.orders.add(sale.order, sale.leaf)
+        self._prices.append(max(sale.price_minor, 0))
+        found, account = self._judge(sale)
+        if account is not None:
+            found += account.sale(sale.chain, sale.law, sale.charge_nano, f"leaf {sale.leaf}")
+        return found
+
+    def finish(self) -> list[Finding]:
+        """Return what only the whole log shows: orders with two leaves, and credits beyond what was paid."""
+        found = [
+            Finding("A3", "one-leaf-an-order", f"leaf {later}", "an order of its own", f"the order of leaf {first}")
+            for first, later in self.orders.repeated()
+        ]
+        returned: dict[str, int] = {}
+        for credit in self._credits:
+            number = self.orders.first(credit.order)
+            sold, price = (credit.leaf, 0) if number is None else (self.orders.place(number), self._prices[number])
+            returned[credit.order] = returned.get(credit.order, 0) + credit.amount_minor
+            if sold >= credit.leaf or returned[credit.order] > price:
+                claimed = f"{returned[credit.order]} returned"
+                found.append(Finding("A3", "credit", f"leaf {credit.leaf}", claimed, f"{price} paid before"))
+        return found
+
+    def _judge(self, sale: SaleRecord) -> tuple[list[Finding], Account | None]:
+        """What is wrong with a sale before it is charged, and the account to charge."""
+        found = []
+        lineage = self._lineages.get(sale.chain)
+        planned = self._products.get(sale.product, sale.chain)
+        if planned != sale.chain:
+            found.append(_wrong("product-of-chain", sale, sale.product, f"planned on {planned}"))
+        if lineage is None or sale.law not in self._offers.get(sale.product, ()):
+            found.append(_wrong("planned", sale, sale.law, "no earlier plan offers this law on this chain"))
+            return found, None
+        if self._withdrawn and sale.product in self._withdrawn:
+            withdrawn = f"withdrawn at leaf {self._withdrawn[sale.product]}"
+            found.append(_wrong("withdrawn", sale, sale.product, withdrawn))
+        if self._frozen and sale.chain in self._frozen:
+            frozen = f"frozen at leaf {self._frozen[sale.chain]}"
+            found.append(_wrong("frozen", sale, sale.chain[:16], frozen))
+        if sale.price_minor < 0:
+            found.append(_wrong("price", sale, str(sale.price_minor), "a price ≥ 0"))
+        account = self._accounts.get(lineage)
+        if account is None:
+            found.append(_wrong("budget-declared", sale, lineage, "no earlier leaf declares a budget"))
+        return found, account
 
 
 def check_ledger(history: History) -> tuple[Finding, ...]:
-    """Return every charge that is not the one due, every sale over budget, unplanned, withdrawn or repeated.
+    """Return every charge that is not the chain's increment, every sale over budget, unplanned, withdrawn or repeated.
 
-    Law:        in a pure ledger a sale charges (level − highest issued level)₊ of its chain; in another the first sale
-                charges the highest level planned by then, and no tier above it is ever sold. Σ charges ≤ budget at
-                every prefix: one filter for all kinds.
+    Law:        that of `LedgerReplay`, over a history that is at hand as a whole.
     Example:
         >>> check_ledger(History((), {}, {}, (), (), ()))
         ()
     """
-    found: list[Finding] = []
-    filters = {record.lineage: PureFilter(record.budget_nano) for record in history.budgets}
-    opened = {record.lineage: record.leaf for record in history.budgets}
-    lineages = {plan.chain: plan.lineage for plan in history.plans}
-    laws = {(plan.chain, tier.law.identity): tier.law for plan in history.plans for tier in plan.tiers}
-    kinds = history.kinds()
-    offered = {(plan.product, tier.law.identity): plan.leaf for plan in history.plans for tier in plan.tiers}
-    chains = {plan.product: plan.chain for plan in reversed(history.plans)}
-    highest: dict[str, int] = {}
-    orders: set[str] = set()
-    for sale in history.sales:
-        where = f"leaf {sale.leaf}"
-        law = laws.get((sale.chain, sale.law))
-        lineage = lineages.get(sale.chain)
-        if chains.get(sale.product, sale.chain) != sale.chain:
-            found.append(Finding("A3", "product-of-chain", where, sale.product, f"planned on {chains[sale.product]}"))
-        if law is None or lineage is None or offered.get((sale.product, sale.law), sale.leaf) >= sale.leaf:
-            found.append(Finding("A3", "planned", where, sale.law, "no earlier plan offers this law on this chain"))
-            continue
-        found += _sale(sale, history, orders)
-        if opened.get(lineage, sale.leaf) >= sale.leaf:
-            found.append(Finding("A3", "budget-declared", where, lineage, "no earlier leaf declares a budget"))
-            continue
-        kind, before = kinds.get(lineage, LedgerKind.PURE), highest.get(sale.chain, 0)
-        try:
-            due = _due(kind, law, _planned(history, sale), before)
-        except InvalidParameterError as error:
-            found.append(Finding("A3", "chargeable", where, sale.law, str(error)[:200]))
-            continue
-        if sale.charge_nano != due:
-            found.append(Finding("A3", "increment", where, str(sale.charge_nano), str(due)))
-        highest[sale.chain] = before + due
-        try:
-            filters[lineage] = filters[lineage].charge(due)
-        except BudgetExceededError as error:
-            claimed, remaining = str(error.requested_nano), f"{error.remaining_nano} remaining"
-            found.append(Finding("A3", "budget", where, claimed, remaining))
-    return (*found, *_credits(history))
+    replayed, found = LedgerReplay(), list[Finding]()
+    withdrawals = [(leaf, product) for product, leaf in history.withdrawn.items()]
+    records: list[BudgetRecord | PlanRecord | DrawRecord | SaleRecord | CreditRecord]
+    records = [*history.budgets, *history.plans, *history.draws, *history.sales, *history.credits]
+    for record in sorted(records, key=lambda each: each.leaf):
+        while withdrawals and min(withdrawals)[0] < record.leaf:
+            leaf, product = min(withdrawals)
+            withdrawals.remove((leaf, product))
+            replayed.withdraw(product, leaf)
+        match record:
+            case BudgetRecord():
+                found += replayed.budget(record)
+            case PlanRecord():
+                found += replayed.plan(record)
+            case DrawRecord():
+                found += replayed.draw(record)
+            case SaleRecord():
+                found += replayed.sale(record)
+            case CreditRecord():
+                replayed.credit(record)
+    return (*found, *replayed.finish())
 
 
-def _planned(history: History, sale: SaleRecord) -> list[TierLaw]:
-    """The laws of the sale's chain that were planned before it."""
-    plans = (plan for plan in history.plans if plan.chain == sale.chain and plan.leaf < sale.leaf)
-    return [tier.law for plan in plans for tier in plan.tiers]
-
-
-def _due(kind: LedgerKind, law: TierLaw, planned: list[TierLaw], charged: int) -> int:
-    level = tier_level(kind, law)
-    top = level if kind is LedgerKind.PURE else max(tier_level(kind, each) for each in planned)
-    return charge_nano(rule_of(kind, law), level, top, charged)
-
-
-def _credits(history: History) -> list[Finding]:
-    """Credits never exceed what their order paid, and never come before it."""
-    paid = {sale.order: (sale.leaf, sale.price_minor) for sale in reversed(history.sales)}
-    returned: dict[str, int] = {}
-    found = []
-    for credit in history.credits:
-        sold, price = paid.get(credit.order, (credit.leaf, 0))
-        returned[credit.order] = returned.get(credit.order, 0) + credit.amount_minor
-        if sold >= credit.leaf or returned[credit.order] > price:
-            claimed = f"{returned[credit.order]} returned"
-            found.append(Finding("A3", "credit", f"leaf {credit.leaf}", claimed, f"{price} paid before"))
-    return found
-
-
-def _sale(sale: SaleRecord, history: History, orders: set[str]) -> list[Finding]:
-    where = f"leaf {sale.leaf}"
-    found = []
-    if sale.order in orders:
-        found.append(Finding("A3", "one-leaf-an-order", where, sale.order, "sold before"))
-    orders.add(sale.order)
-    if history.withdrawn.get(sale.product, sale.leaf) < sale.leaf:
-        found.append(
-            Finding("A3", "withdrawn", where, sale.product, f"withdrawn at leaf {history.withdrawn[sale.product]}")
-        )
-    if sale.price_minor < 0:
-        found.append(Finding("A3", "price", where, str(sale.price_minor), "a price ≥ 0"))
-    return found
+def _wrong(rule: str, sale: SaleRecord, claimed: str, otherwise: str) -> Finding:
+    return Finding("A3", rule, f"leaf {sale.leaf}", claimed[:80], otherwise)

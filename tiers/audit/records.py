@@ -25,12 +25,16 @@ ChainKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class BudgetRecord:
-    """A lineage and its budget: the kind of ledger, and its units of 10⁻⁹ (of ε if it is pure, else of ρ)."""
+    """A lineage and its budget: the kind of ledger, and its units of 10⁻⁹ (of ε if it is pure, else of ρ).
+
+    Args:       promise: the (ε, δ) of an approximate ledger.
+    """
 
     leaf: int
     lineage: str
     budget_nano: int
     kind: LedgerKind = LedgerKind.PURE
+    promise: tuple[Fraction, Fraction] | None = None
 
 
 @dataclass(frozen=True, slots=True)

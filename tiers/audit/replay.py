@@ -1,18 +1,19 @@
 """A7: commitments open, and every draw that may be replayed re-derives its answer bit for bit."""
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tiers.audit.findings import Finding
 from tiers.audit.provenance import due_sampler
-from tiers.audit.records import DrawRecord, Evidence, History
+from tiers.audit.records import ChainKey, DrawRecord, Evidence, History
 from tiers.chain import answer_bytes, answer_of
 from tiers.errors import TierError
 from tiers.identity import TierLaw, commitment, key_hash
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.rank import more_accurate
 
-__all__ = ["NotReplayable", "Replay", "openable", "replay", "replayable"]
+__all__ = ["NotReplayable", "Replay", "openable", "replay", "replay_chain", "replayable"]
 
 _REACH = 256
 """Two-sided geometric noise of one rate exceeds 128/rate with probability below 2⁻¹⁸⁰; twice that, for two steps."""
@@ -29,12 +30,13 @@ class NotReplayable:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What was replayed, what may not be, and what broke."""
+    """What was replayed, what may not be, what broke, and the answers that opened (for statistics)."""
 
     replayed: int
     opened: int
     not_replayable: tuple[NotReplayable, ...]
     findings: tuple[Finding, ...]
+    answers: Mapping[ChainKey, tuple[int, ...]]
 
 
 def openable(law: TierLaw, highest_issued: TierLaw | None) -> bool:
@@ -51,25 +53,24 @@ def replayable(draw: DrawRecord, highest_issued: TierLaw | None) -> str | None:
     return None
 
 
-def replay(history: History, evidence: Evidence) -> Replay:
-    """Open every openable answer, replay every replayable draw, and refuse evidence that nobody may hold."""
-    highest = history.highest_issued()
+def replay_chain(draws: Iterable[DrawRecord], highest_issued: TierLaw | None, evidence: Evidence) -> Replay:
+    """Open every openable answer of one chain, replay its replayable draws, and refuse what nobody may hold.
+
+    Args:       draws: in the order of drawing. evidence: of this chain alone.
+    """
     found: list[Finding] = []
     answers: dict[tuple[str, str], tuple[int, ...]] = {}
     closed: list[NotReplayable] = []
-    replayed = 0
-    known = {(draw.spec.chain, draw.spec.law.identity) for draw in history.draws}
-    for stray in (set(evidence.openings) | set(evidence.keys)) - known:
-        found.append(Finding("A7", "evidence-of-nothing", f"chain {stray[0][:12]}", stray[1][:12], "no such draw"))
-    for draw in history.draws:
+    replayed, known = 0, set()
+    for draw in draws:
         name = (draw.spec.chain, draw.spec.law.identity)
-        top = highest.get(draw.spec.chain)
-        opened = _open(draw, evidence, allowed=openable(draw.spec.law, top))
+        known.add(name)
+        opened = _open(draw, evidence, allowed=openable(draw.spec.law, highest_issued))
         if isinstance(opened, Finding):
             found.append(opened)
         elif opened is not None:
             answers[name] = opened
-        reason = replayable(draw, top)
+        reason = replayable(draw, highest_issued)
         if reason is not None:
             closed.append(NotReplayable(*name, reason))
             if name in evidence.keys:
@@ -79,7 +80,33 @@ def replay(history: History, evidence: Evidence) -> Replay:
         replayed += problem is None
         if problem is not None:
             found.append(problem)
-    return Replay(replayed, len(answers), tuple(closed), tuple(found))
+    for stray in (set(evidence.openings) | set(evidence.keys)) - known:
+        found.append(Finding("A7", "evidence-of-nothing", f"chain {stray[0][:12]}", stray[1][:12], "no such draw"))
+    return Replay(replayed, len(answers), tuple(closed), tuple(found), answers)
+
+
+def replay(history: History, evidence: Evidence) -> Replay:
+    """Replay every chain of a history that is at hand as a whole."""
+    highest = history.highest_issued()
+    chains: dict[str, dict[str, DrawRecord]] = {}
+    for draw in history.draws:
+        chains.setdefault(draw.spec.chain, {}).setdefault(draw.spec.law.identity, draw)
+    held: dict[str, tuple[dict[ChainKey, tuple[bytes, tuple[int, ...]]], dict[ChainKey, bytes]]] = {}
+    for name, opening in evidence.openings.items():
+        held.setdefault(name[0], ({}, {}))[0][name] = opening
+    for name, key in evidence.keys.items():
+        held.setdefault(name[0], ({}, {}))[1][name] = key
+    outcomes = [
+        replay_chain(chains.get(chain, {}).values(), highest.get(chain), Evidence(*held.get(chain, ({}, {}))))
+        for chain in {**chains, **dict.fromkeys(held)}
+    ]
+    return Replay(
+        sum(outcome.replayed for outcome in outcomes),
+        sum(outcome.opened for outcome in outcomes),
+        tuple(closed for outcome in outcomes for closed in outcome.not_replayable),
+        tuple(finding for outcome in outcomes for finding in outcome.findings),
+        {name: answer for outcome in outcomes for name, answer in outcome.answers.items()},
+    )
 
 
 def _far(draw: DrawRecord, answers: list[tuple[int, ...]]) -> bool:

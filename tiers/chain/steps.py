@@ -180,7 +180,7 @@ class Between:
 
     def pmf(self, j: int, gap: int) -> float:
         """Return P(noise = j | gap)."""
-        return self.bridge.pmf(j, gap) if self.bridge is not None else to_float(self._mass(j, gap))
+        return self.bridge.pmf(j, gap) if self.bridge is not None else to_float(self.mass(j, gap))
 
     def draw(self, words: KeyedWords, gaps: Sequence[int]) -> tuple[int, ...]:
         """Return one draw a gap; element j depends on its gap and its own words only."""
@@ -201,9 +201,10 @@ class Between:
 
     def _enumerated(self, gap: int) -> Enumerated:
         share = self.first.variance() / (self.first.variance() + self.second.variance())
-        return Enumerated(lambda j: self._mass(j, gap), centre=round(gap * share))
+        return Enumerated(lambda j: self.mass(j, gap), centre=round(gap * share))
 
-    def _mass(self, j: int, gap: int) -> Real:
+    def mass(self, j: int, gap: int) -> Real:
+        """Return P(noise = j | gap) as a ball-valued function."""
         one, other, both = mass(self.first, j), mass(self.second, gap - j), mass(self.whole, gap)
         return lambda: one() * other() / both()
 

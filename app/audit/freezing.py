@@ -1,0 +1,87 @@
+"""Frozen chains: nothing more of them is sold, what was sold stays readable; both freeze and thaw are leaves."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, delete, select
+
+from app.errors import ChainFrozenError, ConflictError
+from app.keyring import Keyring
+from app.log.journal import append
+from app.log.leaves import FreezeLeaf, ThawLeaf
+from app.store.schema import chains, frozen_chains
+from tiers.audit.findings import Finding
+
+__all__ = ["freeze", "frozen", "refuse_frozen", "thaw"]
+
+_TEXT = 80
+
+
+def freeze(connection: Connection, keyring: Keyring, findings: Iterable[Finding], found_by: str, at: str) -> list[str]:
+    """Freeze every chain that a finding names, or all chains where one names none; return those that were not yet.
+
+    Args:       found_by: the gate, or the id of a report.
+    """
+    wanted: dict[str, Finding] = {}
+    everything: list[str] = []
+    for finding in findings:
+        if finding.chain is None and not everything:
+            everything = list(connection.execute(select(chains.c.id)).scalars())
+        for chain in everything if finding.chain is None else (finding.chain,):
+            wanted.setdefault(chain, finding)
+    known = set(connection.execute(select(chains.c.id)).scalars()) if wanted else set()
+    held = set(connection.execute(select(frozen_chains.c.chain_id)).scalars())
+    new = [chain for chain in wanted if chain in known and chain not in held]
+    if not new:
+        return []
+
+    def maker(chain: str) -> Any:
+        finding = wanted[chain]
+        return lambda index: FreezeLeaf(index=index, at=at, chain=chain, check=finding.check, rule=finding.rule)
+
+    logged = append(connection, keyring, at, [maker(chain) for chain in new])
+    rows = [
+        {
+            "chain_id": chain,
+            "finding": f"{wanted[chain].check} {wanted[chain].rule}"[:_TEXT],
+            "found_by": found_by,
+            "at": at,
+            "leaf_index": leaf.index,
+        }
+        for chain, leaf in zip(new, logged, strict=True)
+    ]
+    connection.execute(frozen_chains.insert(), rows)
+    return new
+
+
+def thaw(connection: Connection, keyring: Keyring, chain: str, reason: str, at: str) -> None:
+    """Let a chain be sold again: an operator's act, with its reason in the log.
+
+    Raises:     ConflictError: the chain is not frozen.
+    """
+    done = connection.execute(delete(frozen_chains).where(frozen_chains.c.chain_id == chain))
+    if done.rowcount == 0:
+        raise ConflictError("chain: expected a frozen one, got another")
+    append(connection, keyring, at, [lambda index: ThawLeaf(index=index, at=at, chain=chain, reason=reason)])
+
+
+def frozen(connection: Connection) -> list[dict[str, Any]]:
+    """Return the chains that are frozen, longest first."""
+    wanted = select(frozen_chains).order_by(frozen_chains.c.leaf_index)
+    return [
+        {
+            "chain": row.chain_id,
+            "finding": row.finding,
+            "found_by": row.found_by,
+            "at": row.at,
+            "leaf_index": row.leaf_index,
+        }
+        for row in connection.execute(wanted)
+    ]
+
+
+def refuse_frozen(connection: Connection, chain: str) -> None:
+    """Raise ChainFrozenError where a chain is frozen."""
+    wanted = select(frozen_chains.c.chain_id).where(frozen_chains.c.chain_id == chain)
+    if connection.execute(wanted).one_or_none() is not None:
+        raise ChainFrozenError("chain: expected one that may be sold, got one that an audit has frozen", chain=chain)

@@ -1,0 +1,101 @@
+"""What a buyer holds, and how it is verified offline: receipt, leaf, inclusion, opening, answer."""
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+import msgspec
+
+from app.audit.reading import UNREADABLE
+from app.log import leaves as log_leaves
+from app.log.heads import TreeHead, public_key, verify_document
+from app.log.leaves import SaleLeaf
+from app.log.merkle import leaf_hash, verify_inclusion
+from tiers.audit.findings import Finding
+from tiers.budget import decimal_text
+from tiers.canonical import canonical_bytes
+from tiers.chain import CONFIDENCE, answer_bytes
+from tiers.errors import AuditError
+from tiers.identity import TierLaw, commitment
+
+__all__ = ["Bundle", "verify_bundle"]
+
+_SHARED = ("order", "pseudonym", "chain", "law", "charge_nano", "price_minor", "currency", "book_version", "licence")
+_Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One order with all that proves it: what `GET /v1/orders/{order}/proof` gives, and a file keeps.
+
+    Args:       leaf: the sale's, as it is in the log. law: the tier's law in full. proof: the path from leaf to head.
+    """
+
+    receipt: dict[str, Any]
+    leaf: dict[str, Any]
+    law: dict[str, Any]
+    opening: _Hash
+    answer: dict[str, Any]
+    head: TreeHead
+    proof: list[_Hash]
+
+
+def verify_bundle(bundle: Bundle, publics: Collection[str]) -> tuple[Finding, ...]:
+    """Return what is wrong with a bundle; nothing of it is believed but what a trusted key signed.
+
+    Args:       publics: the market's public keys (hex), got from elsewhere; one of them must have signed each part.
+    Raises:     AuditError: no key, or one that is none.
+    """
+    try:
+        trusted = [public_key(public) for public in publics]
+    except ValueError:
+        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
+    if not trusted:
+        raise AuditError("public key: expected at least one, got none")
+    found: list[Finding] = []
+
+    def need(holds: bool, check: str, rule: str, claimed: object, otherwise: str) -> None:
+        if not holds:
+            found.append(Finding(check, rule, "bundle", str(claimed)[:60], otherwise))
+
+    receipt, head = bundle.receipt, bundle.head
+    body = {name: value for name, value in receipt.items() if name != "signature"}
+    try:
+        signature = str(receipt.get("signature"))
+        signed = any(verify_document("receipt", body, signature, public) for public in trusted)
+        need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
+        raw = canonical_bytes(bundle.leaf)
+        leaf = log_leaves.decode(raw)
+        digest = leaf_hash(raw)
+        need(digest.hex() == receipt.get("leaf_hash"), "A4", "leaf-hash", receipt.get("leaf_hash"), digest.hex()[:16])
+        sale = isinstance(leaf, SaleLeaf) and leaf.index == receipt.get("leaf_index")
+        need(sale, "A4", "leaf-index", receipt.get("leaf_index"), "the leaf of another place or kind")
+        for name in _SHARED:
+            same = getattr(leaf, name, None) == receipt.get(name)
+            need(same, "A3", "receipt-of-leaf", name, "the receipt says it otherwise than the log")
+        need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
+        path = [bytes.fromhex(step) for step in bundle.proof]
+        included = verify_inclusion(digest, leaf.index, head.size, path, bytes.fromhex(head.root))
+        need(included, "A4", "inclusion", f"leaf {leaf.index} of {head.size}", "the proof does not lead to the head")
+        _check_answer(bundle, need)
+    except (msgspec.MsgspecError, LookupError, *UNREADABLE) as error:
+        found.append(Finding("A4", "unreadable-bundle", "bundle", "an order with its proof", type(error).__name__))
+    return tuple(found)
+
+
+def _check_answer(bundle: Bundle, need: Any) -> None:
+    receipt, answer = bundle.receipt, bundle.answer
+    law = TierLaw.from_document(bundle.law)
+    need(law.identity == receipt["law"], "A1", "law", receipt["law"], law.identity[:16])
+    epsilon = decimal_text(law.epsilon())
+    need(receipt["epsilon"] == answer["epsilon"] == epsilon, "A1", "guarantee", receipt["epsilon"], epsilon)
+    half_width = str(law.noise.half_width(CONFIDENCE))
+    need(answer["half_width"] == half_width, "A1", "error-bar", answer["half_width"], half_width)
+    need(
+        answer["chain"] == receipt["chain"] and answer["law"] == receipt["law"],
+        "A2",
+        "answer-of-receipt",
+        "",
+        "another",
+    )
+    values = [int(value) for value in answer["values"]]
+    sealed = commitment(bytes.fromhex(bundle.opening), receipt["chain"], law, answer_bytes(values))
+    need(sealed == receipt["commitment"], "A7", "commitment", receipt["commitment"], sealed[:16])

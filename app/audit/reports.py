@@ -1,0 +1,209 @@
+"""An audit of the whole log: run from one consistent read, kept, signed and itself logged; findings freeze chains."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from app.audit.exporting import export_lines
+from app.audit.freezing import freeze
+from app.audit.verify import AuditReport, verify_export
+from app.audit.watching import Watching
+from app.clock import new_id, time_text
+from app.errors import AuditFindingError, NotFoundError
+from app.log.heads import TreeHead, public_key, sign_document, verify_document
+from app.log.journal import append, current_head
+from app.log.leaves import ReportLeaf, decode
+from app.store.schema import audit_reports, leaves, products
+from tiers.audit.findings import Finding, Severity
+from tiers.audit.watch import Watch, WatchState
+from tiers.canonical import Document, canonical_bytes
+
+if TYPE_CHECKING:
+    from app.market import Market  # which does audits as jobs
+
+__all__ = ["AUDIT", "audit_market", "document_of", "kept_report", "kept_reports", "log_audit", "signed_by"]
+
+AUDIT = "audit"
+_PURPOSE = "audit-report"
+
+
+def log_audit(market: "Market", progress: Callable[[str], None]) -> Mapping[str, Any]:
+    """Audit the whole log as a job does, and return what its row says of the kept report."""
+    kept = audit_market(market, progress)
+    return {"report": kept["report"], "verdict": kept["verdict"], "findings": len(kept["findings"])}
+
+
+def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str, Any]:
+    """Audit the log up to its newest head, keep and log the report, freeze what it refutes; return the kept report.
+
+    The log must continue the head that the last report was about, and the watch over the noise (A5) goes on from where
+    that report left it: it looks at each draw once in the market's life. Runs in the caller's thread.
+    """
+    watching = Watching(market.database.read_now(_last_watch))
+    earlier = market.database.read_now(_last_head)
+    size = market.database.read_now(_size)
+    public = market.keyring.public_keys()[min(market.keyring.signing)]
+
+    def read(connection: Connection) -> AuditReport:
+        return verify_export(
+            export_lines(connection, market, withhold=True),
+            public,
+            earlier=earlier,
+            edges=(watching,),
+            progress=lambda lines: progress(f"{lines} records read; the log has {size} leaves"),
+        )
+
+    report = market.database.read_now(read)
+    progress("keeping the report")
+    at = time_text(market.clock())
+
+    def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str]]:
+        kept = _keep(connection, market, report, watching.watch.state(), at)
+        breaches = tuple(_of_chain(connection, report.findings))
+        return kept, breaches, freeze(connection, market.keyring, breaches, str(kept["report"]), at)
+
+    kept, breaches, stopped = market.database.submit(keep).result()
+    if breaches:
+        market.alarm(breaches, stopped, str(kept["report"]))
+    return kept
+
+
+def document_of(report: AuditReport) -> dict[str, Document]:
+    """Return the report as the document that is signed: what may not be replayed is counted by reason."""
+    closed = Counter(each.reason for each in report.not_replayable)
+    return {
+        "chains": report.chains,
+        "draws": report.draws,
+        "findings": [
+            {
+                "chain": finding.chain,
+                "check": finding.check,
+                "claimed": finding.claimed,
+                "recomputed": finding.recomputed,
+                "rule": finding.rule,
+                "severity": finding.severity.value,
+                "where": finding.where,
+            }
+            for finding in report.findings
+        ],
+        "head": None if report.head is None else msgspec.to_builtins(report.head),
+        "leaves": report.leaves,
+        "not_replayable": dict(sorted(closed.items())),
+        "notes": list(report.notes),
+        "opened": report.opened,
+        "pictures": msgspec.to_builtins(report.pictures),
+        "replayed": report.replayed,
+        "sales": report.sales,
+        "verdict": report.verdict,
+    }
+
+
+def kept_reports(connection: Connection, *, after: int, count: int) -> list[dict[str, Any]]:
+    """Return kept reports in brief, in the order of the log, from the one after leaf `after`."""
+    wanted = (
+        select(audit_reports)
+        .where(audit_reports.c.leaf_index > after)
+        .order_by(audit_reports.c.leaf_index)
+        .limit(count)
+    )
+    return [
+        {"report": row.id, "at": row.at, "size": row.size, "verdict": row.verdict, "leaf_index": row.leaf_index}
+        for row in connection.execute(wanted)
+    ]
+
+
+def kept_report(connection: Connection, report: str) -> dict[str, Any]:
+    """Return a kept report in full, as it was signed; raises NotFoundError."""
+    wanted = select(audit_reports.c.report_json).where(audit_reports.c.id == report)
+    text = connection.execute(wanted).scalar_one_or_none()
+    if text is None:
+        raise NotFoundError("report: expected the id of a kept one, got another")
+    return dict(msgspec.json.decode(text))
+
+
+def signed_by(document: dict[str, Any], public: str) -> bool:
+    """Return whether a report's signature is the key's."""
+    body = {name: value for name, value in document.items() if name != "signature"}
+    return verify_document(_PURPOSE, body, str(document.get("signature")), public_key(public))
+
+
+def _keep(
+    connection: Connection, market: "Market", report: AuditReport, watched: WatchState, at: str
+) -> dict[str, Any]:
+    name = new_id("report")
+    body: dict[str, Document] = {
+        **document_of(report),
+        "at": at,
+        "key": market.keyring.signing_number,
+        "report": name,
+    }
+    digest = hashlib.sha256(canonical_bytes(body)).hexdigest()
+    size = 0 if report.head is None else report.head.size
+
+    def make(index: int) -> ReportLeaf:
+        return ReportLeaf(index=index, at=at, report=name, digest=digest, size=size, verdict=report.verdict)
+
+    (logged,) = append(connection, market.keyring, at, [make])
+    signed = {**body, "signature": sign_document(_PURPOSE, body, market.keyring.signer())}
+    connection.execute(
+        audit_reports.insert().values(
+            id=name,
+            at=at,
+            size=size,
+            verdict=report.verdict,
+            report_json=canonical_bytes(signed).decode(),
+            watch_json=msgspec.json.encode(watched).decode(),
+            leaf_index=logged.index,
+        )
+    )
+    return signed
+
+
+def _of_chain(connection: Connection, findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Name the chain of each breach, from the leaf it stands at where the check could not tell."""
+    for finding in findings:
+        if finding.severity is not Severity.BREACH:
+            continue
+        if finding.chain is not None or not finding.where.startswith("leaf "):
+            yield finding
+            continue
+        index = int(finding.where.removeprefix("leaf ").partition(",")[0])
+        body = connection.execute(select(leaves.c.body).where(leaves.c.log_index == index)).scalar_one_or_none()
+        yield replace(finding, chain=None if body is None else _chain_of(connection, body))
+
+
+def _chain_of(connection: Connection, body: bytes) -> str | None:
+    try:
+        leaf = decode(body)
+    except ValueError:
+        return None
+    chain = getattr(leaf, "chain", None)
+    if chain is None and hasattr(leaf, "product"):
+        wanted = select(products.c.chain_id).where(products.c.id == leaf.product)
+        chain = connection.execute(wanted).scalar_one_or_none()
+    return chain
+
+
+def _last_head(connection: Connection) -> TreeHead | None:
+    wanted = select(audit_reports.c.report_json).order_by(audit_reports.c.leaf_index.desc()).limit(1)
+    text = connection.execute(wanted).scalar_one_or_none()
+    head = None if text is None else msgspec.json.decode(text)["head"]
+    return None if head is None else msgspec.convert(head, type=TreeHead)
+
+
+def _last_watch(connection: Connection) -> Watch:
+    wanted = select(audit_reports.c.watch_json).order_by(audit_reports.c.leaf_index.desc()).limit(1)
+    text = connection.execute(wanted).scalar_one_or_none()
+    return Watch() if text is None else Watch.of(msgspec.json.decode(text, type=WatchState))
+
+
+def _size(connection: Connection) -> int:
+    head = current_head(connection)
+    if head is None:
+        raise AuditFindingError("log: expected at least one leaf, got none")
+    return head.size

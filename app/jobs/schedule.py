@@ -1,0 +1,46 @@
+"""Audits by the clock: whichever worker looks first when one is due starts it, and no other does."""
+
+import asyncio
+from datetime import timedelta
+
+import structlog
+from sqlalchemy import Connection, func, select
+
+from app.audit.reports import AUDIT
+from app.auth.accounts import Role
+from app.clock import time_text
+from app.errors import AppError
+from app.market import Market
+from app.store.schema import accounts, jobs
+
+__all__ = ["audit_if_due", "keep_auditing"]
+
+_LOOK_SECONDS = 60.0
+_log = structlog.get_logger("audit")
+
+
+async def keep_auditing(market: Market) -> None:
+    """Start an audit whenever one is due, until cancelled."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            await audit_if_due(market)
+        except AppError as error:
+            _log.warning("no audit could be started", error=type(error).__name__)
+
+
+async def audit_if_due(market: Market) -> str | None:
+    """Start an audit where the last one began longer ago than the settings want; return its job."""
+    hours = market.settings.audit_hours
+    if hours == 0:
+        return None
+    since = time_text(market.clock() - timedelta(hours=hours))
+
+    def due(connection: Connection) -> str | None:
+        newest = connection.execute(select(func.max(jobs.c.created_at)).where(jobs.c.kind == AUDIT)).scalar_one()
+        if newest is not None and newest > since:
+            return None
+        operator = select(accounts.c.id).where(accounts.c.role == Role.OPERATOR.value).order_by(accounts.c.created_at)
+        return connection.execute(operator.limit(1)).scalar_one_or_none()
+
+    return await market.jobs.start_for(due, AUDIT)

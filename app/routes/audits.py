@@ -1,0 +1,127 @@
+"""Audits of the whole log: started, kept and read; chains that are frozen, and thawed; an order with its proof."""
+
+from typing import Any
+
+import msgspec
+from litestar import MediaType, Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from sqlalchemy import Connection, select
+
+from app.asks import PageQuery
+from app.audit.freezing import frozen, thaw
+from app.audit.page import report_page
+from app.audit.reports import AUDIT, kept_report, kept_reports
+from app.auth.accounts import Caller, Role
+from app.clock import time_text
+from app.engine.state import answer_document, chain_of_product
+from app.errors import ConflictError, IntegrityError, NotFoundError
+from app.log.heads import TreeHead
+from app.log.journal import current_head, leaf_bodies, leaf_hashes
+from app.log.merkle import inclusion_proof
+from app.market import Market
+from app.routes.paging import page, read_query
+from app.store.schema import orders
+from app.wire import ThawRequest
+
+__all__ = ["frozen_chains", "proof", "report", "report_as_page", "reports", "start", "thaw_chain"]
+
+AUDITORS = (Role.AUDITOR, Role.OPERATOR)
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@post("/v1/audits", opt={"roles": AUDITORS}, status_code=202)
+async def start(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> dict[str, str]:
+    """Start an audit of the whole log as a job; its result names the kept report."""
+    return {"job": await market.jobs.start(request.user.id, AUDIT)}
+
+
+@get("/v1/audits", opt={"roles": AUDITORS, "query": PageQuery})
+async def reports(
+    request: Request[Caller, Any, Any], market: NamedDependency[Market]
+) -> Response[list[dict[str, Any]]]:
+    """Return kept reports in brief, oldest first, in pages: `after` is the last `leaf_index` seen."""
+    wanted = read_query(request, PageQuery)
+    found = await market.database.read(
+        lambda connection: kept_reports(connection, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: int(each["leaf_index"]))
+
+
+@get("/v1/audits/{report:str}", opt={"roles": AUDITORS, "refuses": (NotFoundError,)})
+async def report(report: FromPath[str], market: NamedDependency[Market]) -> dict[str, Any]:
+    """Return a kept report as it was signed."""
+    return await market.database.read(lambda connection: kept_report(connection, report))
+
+
+@get("/v1/audits/{report:str}/page", opt={"roles": AUDITORS, "refuses": (NotFoundError,)}, media_type=MediaType.HTML)
+async def report_as_page(report: FromPath[str], market: NamedDependency[Market]) -> Response[str]:
+    """Return a kept report as one readable page."""
+    kept = await market.database.read(lambda connection: kept_report(connection, report))
+    return Response(report_page(kept), media_type=MediaType.HTML, headers=_PAGE_HEADERS)
+
+
+@get("/v1/frozen-chains", opt={"roles": AUDITORS})
+async def frozen_chains(market: NamedDependency[Market]) -> list[dict[str, Any]]:
+    """Return the chains of which an audit found something: nothing more of them is sold."""
+    return await market.database.read(frozen)
+
+
+@post(
+    "/v1/chains/{chain:str}/thaw",
+    opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)},
+    status_code=201,
+)
+async def thaw_chain(
+    chain: FromPath[str], data: JSONBody[ThawRequest], market: NamedDependency[Market]
+) -> list[dict[str, Any]]:
+    """Let a frozen chain be sold again, with the reason in the log; return the chains that stay frozen."""
+    at = time_text(market.clock())
+
+    def work(connection: Connection) -> list[dict[str, Any]]:
+        thaw(connection, market.keyring, chain, data.reason, at)
+        return frozen(connection)
+
+    return await market.database.write(work)
+
+
+@get("/v1/orders/{order:str}/proof", opt={"roles": (Role.BUYER, Role.ANALYST), "refuses": (NotFoundError,)})
+async def proof(
+    request: Request[Caller, Any, Any], order: FromPath[str], market: NamedDependency[Market]
+) -> dict[str, Any]:
+    """Return one of the caller's orders with all that proves it: keep it, `tiermarket receipt verify` reads it."""
+    caller = request.user
+
+    def read(connection: Connection) -> dict[str, Any]:
+        wanted = select(orders).where(orders.c.id == order, orders.c.account_id == caller.id)
+        row = connection.execute(wanted).one_or_none()
+        head = current_head(connection)
+        if row is None or head is None:
+            raise NotFoundError("order: expected one of the caller's own, got another id")
+        chain, _ = chain_of_product(connection, market.settings, row.product_id)
+        tier = chain.tier(row.law)
+        if tier.sealed is None or tier.commitment is None:
+            raise IntegrityError("store: expected the answer that was sold, got none")
+        unsealed = market.engine.unseal(chain, tier, tier.sealed, tier.commitment)
+        ((_, body, _),) = list(leaf_bodies(connection, row.leaf_index, 1))
+        path = inclusion_proof(leaf_hashes(connection, head.size), row.leaf_index)
+        return {
+            "receipt": msgspec.Raw(row.receipt_json.encode()),
+            "leaf": msgspec.Raw(body),
+            "law": tier.document.document(),
+            "opening": unsealed.opening.hex(),
+            "answer": msgspec.Raw(answer_document(chain, tier, unsealed.answer)),
+            "head": _plain(head),
+            "proof": [step.hex() for step in path],
+        }
+
+    return await market.database.read(read)
+
+
+def _plain(head: TreeHead) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(head))

@@ -1,0 +1,74 @@
+"""The audit: how many values each saboteur lasts, what an honest market raises, and what looking costs.
+
+A row function takes the number of seeds; further ones are listed in `ROWS`, with the names of their rows in `EXPECTED`.
+"""
+
+import hashlib
+import statistics
+from collections.abc import Callable, Sequence
+from time import process_time
+
+from benchmarks.row import Row, at_most, beside
+from tests.audit.saboteurs import SABOTEURS, Saboteur, claimed, honest, values_until_alarm
+from tiers.audit.watch import ALPHA, Watch
+
+SEEDS = 200
+_DETECTION = [f"{name}: {rank} values" for name in SABOTEURS for rank in ("median", "95th percentile")]
+_HONEST = "alarms of 10,000 honest chains at α = 10⁻⁶"
+_COST = ["a draw of one value, seen", "a value of a draw of 1,000, seen"]
+
+EXPECTED = [*_DETECTION, _HONEST, *_COST]
+
+
+def detection(seeds: int) -> list[Row]:
+    """Return, for each saboteur, the residual values that the process named for it needed, over the seeds."""
+    found = []
+    for name, saboteur in SABOTEURS.items():
+        needed = sorted(_needed(saboteur, seed) for seed in range(seeds))
+        how = f"A5 {saboteur.process}; draws of {saboteur.length}; {seeds} seeds"
+        late = needed[min(len(needed) - 1, int(0.95 * len(needed)))]
+        found.append(at_most(f"{name}: median values", statistics.median(needed), saboteur.within, "values", how))
+        found.append(at_most(f"{name}: 95th percentile values", late, saboteur.within, "values", how))
+    return found
+
+
+def _needed(saboteur: Saboteur, seed: int) -> float:
+    values = values_until_alarm(saboteur, seed)
+    return float("inf") if values is None else float(values)
+
+
+def honest_chains(seeds: int) -> list[Row]:
+    """Return the alarms that one watch raises over honest chains of four tiers: 50 chains a seed."""
+    watch, chains = Watch(), 50 * seeds
+    for number in range(chains):
+        draws = claimed((1, 4, 20)[number % 3], number, ladder=("4", "2", "1", "0.5"))
+        rows = honest(draws, hashlib.sha256(b"benchmark").digest(), number)
+        for place in range(1, len(draws)):
+            watch.see(draws[place], rows[place] - rows[place - 1])
+    how = f"{chains} chains, looked at after each draw; the rate allows {float(ALPHA):g}"
+    return [at_most(_HONEST, len(watch.alarms()), 0, "alarms", how)]
+
+
+def cost(seeds: int) -> list[Row]:
+    """Return the CPU time of a look, for a single answer and for a histogram's entries."""
+    found = []
+    for name, length, draws in zip(_COST, (1, 1000), (10 * seeds, seeds), strict=True):
+        specs = claimed(length)
+        rows = honest(specs, bytes(32), 0)
+        step, watch = rows[1] - rows[0], Watch()
+        watch.see(specs[1], step)
+        start = process_time()
+        for _ in range(draws):
+            watch.see(specs[1], step)
+        spent = (process_time() - start) / (draws * length)
+        found.append(beside(name, 1e6 * spent, "µs", "CPU time; laws planned once"))
+    return found
+
+
+ROWS: Sequence[Callable[[int], list[Row]]] = (detection, honest_chains, cost)
+
+
+def rows(quick: bool) -> list[Row]:
+    """Measure every row of the table."""
+    seeds = 5 if quick else SEEDS
+    return [row for measured in ROWS for row in measured(seeds)]
