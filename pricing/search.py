@@ -194,9 +194,13 @@ class Search:
             if self.proof.bound(by, low, high) >= price:
                 continue
             share = np.asarray(result.x[:goods])
-            if np.all(np.minimum(share, 1 - share) < _SMALL) and self._learn(share > 0.5):
-                pending.append((low, high))
-                continue
+            if np.all(np.minimum(share, 1 - share) < _SMALL):
+                bought = [good for good, part in zip(self.market.goods, share, strict=True) if part > 0.5]
+                if sum(good.price for good in bought) < price and self.market.reaches(bought):
+                    return False
+                if self._learn(share > 0.5):
+                    pending.append((low, high))
+                    continue
             free = np.flatnonzero(low < high)
             if not free.size:
                 return False  # a whole purchase below the price, and nothing proves that it falls short
@@ -224,7 +228,14 @@ class Search:
         self.proof.learn(need, y)
 
     def _exclude(self, bought: Sequence[Good]) -> None:
-        outside = self._outside(bought)
+        """Ask for a good outside a full set that holds `bought` and does not reach the target, with why it does not."""
+        market, held = self.market, list(bought)
+        for good in sorted(market.goods, key=lambda good: good.price):
+            if good not in held and market.unmet(market.shares([*held, good])):
+                held.append(good)
+        for need, y in market.unmet(market.shares(held)):
+            self._add(need, y)
+        outside = np.array([0.0 if good in held else 1.0 for good in market.goods])
         self.lost.append(outside)
         self.proof.exclude(outside)
 
@@ -260,12 +271,3 @@ class Search:
             if self.market.reaches(fewer):
                 kept = fewer
         return kept
-
-    def _outside(self, goods: Sequence[Good]) -> _Vector:
-        """Return 1 for each good outside a full set that holds `goods` and does not reach the target, cheap first."""
-        market = self.market
-        held = list(goods)
-        for good in sorted(market.goods, key=lambda good: good.price):
-            if good not in held and market.unmet(market.shares([*held, good])):
-                held.append(good)
-        return np.array([0.0 if good in held else 1.0 for good in market.goods])

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from app.catalog.arbitrage import live_offers, rivals_version, store_ruling
-from app.catalog.verdicts import Judged, Offer, check_catalogue, rulings_of
+from app.catalog.classes import Judged, Offer, check_catalogue
+from app.catalog.verdicts import rulings_of
 from app.clock import Clock, later, time_text
 from app.jobs.runner import Jobs, Progress
 from app.ledger.money import market_account
@@ -72,9 +73,10 @@ async def nightly(database: Database, jobs: Jobs, clock: Clock) -> None:
     """Start an audit in the first hour after two at night, UTC, as a job of the market's: by one process of all."""
     while True:
         now = clock()
-        if now.hour == _NIGHT_HOUR and await database.write(lambda connection: audit_due(connection, now)):  # noqa: B023
+        if now.hour == _NIGHT_HOUR:
             market = await database.write(lambda connection: market_account(connection, "EUR", time_text(now)))  # noqa: B023
-            await jobs.start(market, AUDIT, price_audit(database, time_text(now)))
+            work, due = price_audit(database, time_text(now)), lambda connection: audit_due(connection, now)  # noqa: B023
+            await jobs.claim(market, AUDIT, work, due)
         await asyncio.sleep(_LOOK_SECONDS)
 
 

@@ -28,10 +28,30 @@ class Jobs:
 
     async def start(self, account: str, kind: str, work: Callable[[Progress], Mapping[str, Any]]) -> str:
         """Store a job and run `work` in a thread; return its id at once."""
+        job = await self.claim(account, kind, work, lambda _: True)
+        assert job is not None
+        return job
+
+    async def claim(
+        self,
+        account: str,
+        kind: str,
+        work: Callable[[Progress], Mapping[str, Any]],
+        due: Callable[[Connection], bool],
+    ) -> str | None:
+        """Start a job if it is due, decided in the transaction that stores it: of several processes, one starts it."""
         job = new_id("job")
         row = {"id": job, "account_id": account, "kind": kind, "state": "running", "progress": "queued"}
         at = time_text(self._clock())
-        await self._database.write(lambda connection: connection.execute(jobs.insert().values(**row, created_at=at)))
+
+        def store(connection: Connection) -> bool:
+            wanted = due(connection)
+            if wanted:
+                connection.execute(jobs.insert().values(**row, created_at=at))
+            return wanted
+
+        if not await self._database.write(store):
+            return None
         task = asyncio.create_task(self._run(job, work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

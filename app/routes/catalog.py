@@ -26,7 +26,7 @@ from app.queries.schema import DatasetSchema
 from app.routes.accounts import EVERYBODY
 from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
-from pricing.scarcity import ReserveCurve
+from pricing.scarcity import ReserveCurve, compensation
 from tiers.budget import NANO, Ladder, decimal_text, parse_decimal
 
 __all__ = [
@@ -71,7 +71,8 @@ async def register(
     )
     reserve = None
     if data.reserve is not None:
-        reserve = (data.reserve.low_minor, data.reserve.high_minor)
+        owed = compensation(data.reserve.compensation_minor, market.settings.fee_bps)
+        reserve = (max(data.reserve.low_minor, owed), data.reserve.high_minor)
         ReserveCurve(*reserve, budget)  # refuses a range that is none
     owners = data.owners or {}
     new = NewDataset(

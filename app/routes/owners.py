@@ -13,10 +13,10 @@ from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked, offer_of
 from app.catalog.books import book_of_chain, reprice
 from app.catalog.checking import write_checked
+from app.catalog.classes import Offer
 from app.catalog.datasets import DatasetRow, add_snapshot, prepare_snapshot
 from app.catalog.lifecycle import move, stored_product
 from app.catalog.products import LIVE, RETIRED, PlannedProduct, plan_product, planned_offer, publish
-from app.catalog.verdicts import Offer
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError

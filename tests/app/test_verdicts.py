@@ -11,10 +11,14 @@ import pytest
 from sqlalchemy import select
 
 from app.catalog.auditing import AUDIT, audit_due, nightly
-from app.catalog.verdicts import Offer, check_catalogue, judge, rulings_of
+from app.catalog.classes import Offer, check_catalogue
+from app.catalog.verdicts import judge, rulings_of
+from app.jobs.runner import Jobs
+from app.market import recorder_of
 from app.queries.canonical import canonicalise
 from app.queries.model import Count, GroupByKeys, In, Query, Sum
 from app.queries.schema import Column, DatasetSchema
+from app.store.database import Database, open_engine
 from app.store.schema import jobs, price_verdicts
 from pricing.limit import Limit
 from tests.conftest import CITIES, HISTOGRAM, Fair, tiers
@@ -270,3 +274,66 @@ def test_the_nightly_audit_runs_once_a_night_and_only_at_night(fair: Fair, monke
     assert audits() == 1
     assert not database.read_now(lambda connection: audit_due(connection, datetime(2026, 5, 1, 21, tzinfo=UTC)))
     assert database.read_now(lambda connection: audit_due(connection, datetime(2026, 5, 2, 2, tzinfo=UTC)))
+
+
+def test_of_two_processes_that_look_at_the_same_moment_one_audits(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both look before either has stored its job: what decides is the transaction, not the look."""
+    from app.catalog import auditing
+
+    moment = lambda: datetime(2026, 5, 1, 2, 30, tzinfo=UTC)  # noqa: E731
+    settings = fair.market.settings
+    stores = [Database(open_engine(settings.database_url), recorder_of(settings, fair.market.keyring)) for _ in "ab"]
+    ran: list[str] = []
+    barrier = threading.Barrier(2)
+    market_for_real = auditing.market_account
+
+    def together(connection: Any, currency: str, at: str) -> str:
+        found = market_for_real(connection, currency, at)
+        ran.append(found)
+        return found
+
+    monkeypatch.setattr(auditing, "market_account", together)
+    monkeypatch.setattr(auditing, "price_audit", lambda *_: lambda _progress: {"verdict": "safe"})
+
+    def process(store: Database) -> None:
+        async def once() -> None:
+            runner = auditing.Jobs(store, moment)
+            barrier.wait(10)
+            task = asyncio.create_task(nightly(store, runner, moment))
+            await asyncio.sleep(1.0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await runner.close()
+
+        asyncio.run(once())
+
+    threads = [threading.Thread(target=process, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for store in stores:
+        store.close()
+    wanted = select(jobs.c.id).where(jobs.c.kind == AUDIT)
+    assert len(ran) == 2, "both looked"
+    assert len(fair.market.database.read_now(lambda connection: connection.execute(wanted).all())) == 1
+
+
+def test_whether_an_audit_is_due_is_decided_where_it_is_stored(fair: Fair) -> None:
+    """Two claims are let in one after the other by the writer: the second sees the first one's job."""
+    seen: list[int] = []
+
+    def due(connection: Any) -> bool:
+        seen.append(len(connection.execute(select(jobs.c.id)).all()))
+        return seen[-1] == 0
+
+    async def both() -> list[str | None]:
+        runner = Jobs(fair.market.database, lambda: datetime(2026, 5, 1, 2, tzinfo=UTC))
+        account = fair.person("owner").account
+        claims = [runner.claim(account, AUDIT, lambda _: {}, due) for _ in range(2)]
+        made = await asyncio.gather(*claims)
+        await runner.close()
+        return list(made)
+
+    first, second = asyncio.run(both())
+    assert (first is None, second is None, seen) == (False, True, [0, 1])
