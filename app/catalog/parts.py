@@ -9,6 +9,7 @@ over the values in S of one column:
   so N({a, b}) is not N({a}) + N({b}): for a, b = 1, 1 a count of units is 1, not 2. Each N(S) is a cell of its own;
 - a histogram of at most k rows a unit, no group cut: its bins share the k rows, so a bin is not N({x}) with the same k,
   but all bins together are N(all keys) = Σ min(k, rows);
+- a histogram of one row a unit, cut or not: each unit stands in one bin, so that all bins together count units;
 - a histogram that cuts a unit's groups hashes units and keys: its bins are cells of its own. Only where one group of a
   unit is kept and units are counted does every unit stand in just one bin, so that all bins together are N(all keys).
 """
@@ -101,7 +102,7 @@ def _bins(query: CanonicalQuery) -> Iterator[Row]:
     ordering = ",".join(column.id for column in query.ordering)
     kept = query.groups if query.cuts_groups else 0
     cells = [f"{ordering}\x01{number}\x01{kept}\x01" + "\x00".join(keys) for number in range(len(keys))]
-    adds_up = _one_bin_a_unit(query) if query.cuts_groups else isinstance(query.measure, CountRows)
+    adds_up = _one_bin_a_unit(query) or (not query.cuts_groups and isinstance(query.measure, CountRows))
     if adds_up:  # the first bin is the total less the others
         yield {**_whole(query, frozenset(keys)), **dict.fromkeys(cells[1:], -1.0)}
     for cell in cells[1:] if adds_up else cells:
@@ -109,14 +110,20 @@ def _bins(query: CanonicalQuery) -> Iterator[Row]:
 
 
 def _one_bin_a_unit(query: CanonicalQuery) -> bool:
-    return query.groups == 1 and isinstance(query.measure, CountUnits)
+    return _one_row_a_unit(query) or (query.groups == 1 and isinstance(query.measure, CountUnits))
+
+
+def _one_row_a_unit(query: CanonicalQuery) -> bool:
+    """Each unit counts once, in the group of the one row that is kept: all bins together count units."""
+    return query.unit is not None and query.rows == 1 and isinstance(query.measure, CountRows)
 
 
 def _measured(query: CanonicalQuery) -> dict[str, Any]:
+    once = _one_row_a_unit(query)
     return {
-        "measure": measure_document(query.measure),
+        "measure": measure_document(CountUnits() if once else query.measure),
         "unit": "" if query.unit is None else query.unit.id,
-        "rows": query.rows,
+        "rows": 0 if once else query.rows,
     }
 
 

@@ -127,10 +127,12 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> list[str]:
     What differs in clamps or bounds is another function of the data, bent at other totals, and no combination
     straightens a bend that nothing else has. So those alone bear on an offer that count or sum the very same way; those
     whose conditions read the column that it sums (or that sum one which its conditions read), and so on from them; and
-    other clamps of the same column, if they have both of its bends between them.
+    other clamps of the same column, if they have both of its bends between them. And clamps whose ends close a circle
+    count: what is clamped to 0..5 and to 5..10 is together what is clamped to 0..10, and 5 for each unit.
     """
     others = [other for other in offers if other.snapshot == offer.snapshot and other.chain != offer.chain]
-    kin, pending = {offer.chain: offer}, [offer]
+    kin = {offer.chain: offer} | {other.chain: other for other in _counters(offer, others)}
+    pending = list(kin.values())
     while pending:
         each = pending.pop()
         for other in others:
@@ -147,6 +149,27 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> list[str]:
     if len(bases) != 1 and len(kin) > 1:
         return sorted({other.title for chain, other in kin.items() if chain != offer.chain})
     return sorted({other.title for other in kin.values() if {part.base for part in parts_of(other.query)} != bases})
+
+
+def _counters(offer: Offer, others: Sequence[Offer]) -> list[Offer]:
+    """Return the sums of each column, the offer's own left out, whose clamps close a circle."""
+    found: list[Offer] = []
+    for column in {summed_column(other.query) for other in others} - {None, summed_column(offer.query)}:
+        sums = [other for other in others if summed_column(other.query) == column]
+        if _circle({clamp_of(other.query) for other in sums}):
+            found += sums
+    return found
+
+
+def _circle(clamps: set[frozenset[int]]) -> bool:
+    """Whether ends, joined by clamps, close a circle: joined ends are one group, and a clamp within one closes it."""
+    groups: list[frozenset[int]] = []
+    for clamp in clamps:
+        met = [group for group in groups if group & clamp]
+        if any(clamp <= group for group in met):
+            return True
+        groups = [group for group in groups if group not in met] + [clamp.union(*met)]
+    return False
 
 
 def _related(first: CanonicalQuery, second: CanonicalQuery) -> bool:

@@ -30,17 +30,20 @@ def schema(unit: str | None) -> DatasetSchema:
 
 
 def questions(unit: str | None) -> list[Query]:
-    """Every subset's total and every histogram, counted by rows (k = 2), by units and summed under a clamp."""
+    """Every subset's total and every histogram, counted by rows (k = 2, 1), by units and summed under a clamp."""
     found = []
-    measures = {"rows": Count(of="rows"), "units": Count(of="units"), "sum": None, "narrow": None}
+    rows = Count(of="rows")
+    measures = {"rows": rows, "one row": rows, "units": Count(of="units"), "sum": None, "narrow": None}
     measures["sum"] = Sum(column="amount", lower="-2", upper="3", grain_exponent=0)
     measures["narrow"] = Sum(column="amount", lower="-2", upper="2", grain_exponent=0)
     for name, measure in measures.items():
-        rows = 2 if unit is not None and name == "rows" else None
+        rows = {"rows": 2, "one row": 1}.get(name) if unit is not None else None
+        if unit is None and name == "one row":
+            continue
         for subset in SUBSETS:
             asked = In(column="city", values=subset)
             found.append(Query(measure=measure, where=asked, rows_per_unit=rows))
-            for groups in (1, len(subset)) if unit is not None else (None,):
+            for groups in sorted({1, 2, len(subset)}) if unit is not None else (None,):
                 by = GroupByKeys(column="city", keys=subset)
                 found.append(Query(measure=measure, group_by=by, rows_per_unit=rows, groups_per_unit=groups))
     return found

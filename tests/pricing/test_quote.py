@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import (
     ChangedQuoteError,
-    CurrencyMismatchError,
     ExpiredQuoteError,
     InvalidPriceError,
     NoTierWithinError,
