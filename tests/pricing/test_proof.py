@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pricing.search as search_module
-from pricing.arbitrage import Verdict, audit_catalogue, cheapest_bundle
+from pricing.arbitrage import Verdict, audit_catalogue, cheapest_bundle, l1_bound
 from pricing.catalogue import Catalogue, Product
 from pricing.limit import UNLIMITED
 from pricing.proof import Multipliers, Proof
@@ -172,3 +172,29 @@ def test_verdicts_of_the_reference_catalogue_rest_on_proofs():
             if search.one_cut() < math.inf:
                 search.relaxation(UNLIMITED, goal=finding.price)
             assert search.certifies(finding.price) or search.none_below(finding.price, UNLIMITED)
+
+
+def test_asked_for_less_than_the_cheapest_the_search_finds_none_and_proves_it():
+    for below, cost in ((30, 29), (29, None)):
+        search = Search(market_for("total", LADDER, below=below))
+        found = search.integer(UNLIMITED, search.one_cut(), below=below)
+        assert (found.cost, found.proven) == (cost, True)
+
+
+def test_a_product_of_two_rows_counts_for_half_in_each():
+    """max y₀ + y₁ under |yᵢ| ≤ √(10·8/2) and |y₀| ≤ √(3·8): its square over V is stage 1's bound."""
+    pair = Product("pair", "pair", (unit(2, 0), unit(2, 1)), 8.0, 10, "EUR")
+    east = Product("east", "east", (unit(2, 0),), 8.0, 3, "EUR")
+    catalogue = Catalogue((pair, east, Product("total", "total", (unit(2, 0, 1),), 16.0, 9, "EUR")))
+    assert l1_bound("total", catalogue) == pytest.approx((math.sqrt(24) + math.sqrt(40)) ** 2 / 16, rel=1e-8)
+
+
+def test_the_bound_of_several_needs_is_the_largest_of_theirs_and_so_is_its_proof():
+    """A histogram needs each of its bins: the dear one decides."""
+    bins = [Product(f"bin{place}", f"bin{place}", (unit(2, place),), 8.0, 10 + 50 * place, "EUR") for place in range(2)]
+    for places in ((0, 1), (1, 0)):
+        wanted = Product("hist", "hist", tuple(unit(2, place) for place in places), 8.0, 60, "EUR")
+        search = Search(market_for("hist", Catalogue((*bins, wanted))))
+        assert search.one_cut() == pytest.approx(60)
+        assert search.certifies(60)
+        assert not search.certifies(61)
