@@ -91,13 +91,17 @@ def test_parts_that_stand_in_one_class_are_a_bundle_of_it() -> None:
     assert judge(whole, parts, packs=[pair]).bundle == ("pair",)
 
 
+@pytest.mark.parametrize("price", [None, 7])
 @pytest.mark.parametrize("variance", [1e-14, 3e20])
-def test_a_mean_with_a_part_beyond_comparison_is_uncertified_and_so_is_its_class(variance: float) -> None:
-    keen = offer("count", total(BOTH), (variance, None))
+def test_a_mean_with_a_part_beyond_comparison_is_uncertified_and_so_is_its_class(
+    variance: float, price: int | None
+) -> None:
+    keen = offer("count", total(BOTH), (variance, price))
     pack = Pack("mean", 100, (("sum", "sum @ 2.0"), ("count", f"count @ {variance}")))
     judged = check_catalogue([SUM, keen, *COUNTS], level=3, packs=[pack])
     of_class = {each.finding.name: each.finding.verdict.value for each in judged if each.chain != "mean"}
     assert set(of_class.values()) == {"uncertified"}
+    assert {each.reason for each in judged if "sum" not in each.parts} == {"a variance beyond what can be compared"}
     assert [each.finding.verdict.value for each in judged if each.chain == "mean" and "count" in each.parts] == [
         "uncertified"
     ]

@@ -96,6 +96,12 @@ def test_one_tier_too_accurate_to_compare_leaves_only_what_costs_more_open() -> 
     assert judged == {"keen @ 1e-14": "uncertified", "cheap @ 2.0": "safe", "dear @ 9.0": "uncertified"}
 
 
+def test_of_two_tiers_too_accurate_to_compare_the_cheaper_decides() -> None:
+    for keen in (((1e-14, 900), (1e-13, 500)), ((1e-13, 900), (1e-14, 500))):
+        judged = check([offer("keen", total(("a",)), *keen), offer("dear", total(("a", "b")), (9.0, 501))])
+        assert {each.finding.name: each.finding.verdict.value for each in judged}["dear @ 9.0"] == "uncertified"
+
+
 def test_noise_that_stands_in_for_more_noise_proves_no_arbitrage() -> None:
     noisy = offer("noisy", total(("a",)), (3e18, 1))
     target = offer("target", total(("a",)), (2e18, 9))
