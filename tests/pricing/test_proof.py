@@ -191,9 +191,9 @@ def test_a_product_of_two_rows_counts_for_half_in_each():
 
 def test_the_bound_of_several_needs_is_the_largest_of_theirs_and_so_is_its_proof():
     """A histogram needs each of its bins: the dear one decides."""
-    bins = [Product(f"bin{place}", f"bin{place}", (unit(2, place),), 8.0, 10 + 50 * place, "EUR") for place in range(2)]
-    for places in ((0, 1), (1, 0)):
-        wanted = Product("hist", "hist", tuple(unit(2, place) for place in places), 8.0, 60, "EUR")
+    wanted = Product("hist", "hist", (unit(2, 0), unit(2, 1)), 8.0, 60, "EUR")
+    for prices in ((10, 60), (60, 10)):
+        bins = [Product(f"bin{n}", f"bin{n}", (unit(2, n),), 8.0, price, "EUR") for n, price in enumerate(prices)]
         search = Search(market_for("hist", Catalogue((*bins, wanted))))
         assert search.one_cut() == pytest.approx(60)
         assert search.certifies(60)
