@@ -72,10 +72,14 @@ class DepositRequest(_Request, frozen=True, kw_only=True):
 
 
 class ReserveRequest(_Request, frozen=True, kw_only=True):
-    """The range of list prices per 1.0 of ε, in minor units: what budget must at least bring rises from low to high."""
+    """The range of list prices per 1.0 of ε, in minor units: what budget must at least bring rises from low to high.
+
+    `compensation_minor`: what owners must receive for every 1.0 of ε that is used, after the fee; it lifts low.
+    """
 
     low_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
     high_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    compensation_minor: Annotated[int, Meta(ge=0, le=10**12)] = 0
 
 
 class WindowRequest(_Request, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, inf, isfinite
+from math import inf
 from typing import Literal
 
 from pricing.catalogue import Catalogue, Good
@@ -102,7 +102,7 @@ def cheapest_bundle(name: str, catalogue: Catalogue, limit: Limit = UNLIMITED) -
     search = Search(market_for(name, catalogue))
     bound = search.one_cut()
     if bound == inf:
-        return Cheapest(None, (), inf, proven=True)
+        return Cheapest(None, (), inf, proven=search.certifies(1))
     bound = max(bound, search.relaxation(limit, goal=inf))
     return search.integer(limit, bound, below=None)
 
@@ -110,10 +110,9 @@ def cheapest_bundle(name: str, catalogue: Catalogue, limit: Limit = UNLIMITED) -
 def audit_catalogue(catalogue: Catalogue, level: Literal[1, 2, 3], limit: Limit = UNLIMITED) -> list[Finding]:
     """Return one finding a good, from the cheapest stage (up to `level`) that settles it.
 
-    Guarantee:  SAFE is only said with a proof in which every tolerance favours the attacker: the bound's cuts are
-                recomputed from their directions, its multipliers are checked outside the solver, a variance within 10⁻⁹
-                of the target's counts as reached. ARBITRAGE names a bundle that was checked to reach the target. Out of
-                time, or out of reach of the stages allowed: UNCERTIFIED.
+    Guarantee:  SAFE is only said with a proof in whole numbers (`pricing.proof`) in which every rounding favours the
+                attacker; a variance within 10⁻⁹ of the target's counts as reached. ARBITRAGE names a bundle that was
+                checked to reach the target. Out of time, or out of reach of the stages allowed: UNCERTIFIED.
     Args:       level: 1 for a form's live check, 2 at publication, 3 in a nightly audit. limit: over all goods.
     Raises:     InvalidProductError: a level that is not 1, 2 or 3.
     Example:
@@ -157,7 +156,7 @@ def _finding(good: Good, catalogue: Catalogue, level: int, limit: Limit) -> Find
     if cheapest.price < price:
         return Finding(name, Verdict.ARBITRAGE, price, 0, float(cheapest.price), cheapest.price, (cheapest.name,))
     if price == 0 or limit.is_over():
-        return Finding(name, _verdict(0.0, price), price, 0, 0.0)
+        return Finding(name, _verdict(safe=price == 0), price, 0, 0.0)
     return _searched(good, Search(market_for(name, catalogue, below=price)), level, limit)
 
 
@@ -165,24 +164,20 @@ def _searched(good: Good, search: Search, level: int, limit: Limit) -> Finding:
     """Go through the stages until one settles it."""
     name, price = good.name, good.price
     bound, stage = search.one_cut(), 1
-    if level > 1 and not _certifies(bound, price):
+    safe = search.certifies(price)
+    if level > 1 and not safe:
         bound, stage = max(bound, search.relaxation(limit, goal=price)), 2
-    if level == 1 or _certifies(bound, price):
-        return Finding(name, _verdict(bound, price), price, stage, bound)
+        safe = search.certifies(price)
+    if level == 1 or safe:
+        return Finding(name, _verdict(safe=safe), price, stage, bound)
     found = search.rounded(bound)
     if level == 3:
         found, stage = search.integer(limit, bound, below=price), 3
     if found.cost is not None and found.cost < price:
         return Finding(name, Verdict.ARBITRAGE, price, stage, found.lower_bound, found.cost, found.names)
-    safe = found.cost is None and found.proven
-    verdict = Verdict.SAFE if safe else _verdict(found.lower_bound, price)
-    return Finding(name, verdict, price, stage, found.lower_bound)
+    safe = found.proven and (found.cost is None or found.cost >= price)
+    return Finding(name, _verdict(safe=safe), price, stage, found.lower_bound)
 
 
-def _certifies(bound: float, price: int) -> bool:
-    """Costs are integers: a bound above price − 1 leaves no cheaper bundle; a share of 10⁻⁹ pays for rounding."""
-    return bound == inf or (isfinite(bound) and ceil(bound * (1 - 1e-9)) >= price)
-
-
-def _verdict(bound: float, price: int) -> Verdict:
-    return Verdict.SAFE if _certifies(bound, price) else Verdict.UNCERTIFIED
+def _verdict(*, safe: bool) -> Verdict:
+    return Verdict.SAFE if safe else Verdict.UNCERTIFIED

@@ -22,7 +22,7 @@ class Product:
 
     Args:       name: unique in its catalogue. chain_id: tiers of one chain are derived from each other. rows: the
                 query's coefficients over the catalogue's bins, one row a coordinate. variance: of each coordinate's
-                noise, > 0. price: minor units. currency: ISO 4217.
+                noise, > 0. price: minor units; None where it is sold in bundles only. currency: ISO 4217.
     Raises:     InvalidProductError: no row, ragged, zero or non-finite rows, or magnitudes no solver can compare.
                 InvalidPriceError: a bad price or currency.
     Example:
@@ -34,13 +34,14 @@ class Product:
     chain_id: str
     rows: tuple[tuple[float, ...], ...]
     variance: float
-    price: int
+    price: int | None
     currency: str
 
     def __post_init__(self) -> None:
         _check_name("product", self.name)
         _check_name("chain_id", self.chain_id)
-        check_minor(f"price of {self.name!r}", self.price)
+        if self.price is not None:
+            check_minor(f"price of {self.name!r}", self.price)
         check_currency(self.currency)
         low, high = VARIANCES
         if not _is_number(self.variance) or not low <= self.variance <= high:
@@ -117,7 +118,11 @@ class Catalogue:
                     raise InvalidProductError(f"parts of {bundle.name!r}", "products of the catalogue", part)
         self._check_chains()
         place = {name: index for index, name in enumerate(names)}
-        singles = tuple(Good(product.name, product.price, (place[product.name],)) for product in self.products)
+        singles = tuple(
+            Good(product.name, product.price, (place[product.name],))
+            for product in self.products
+            if product.price is not None
+        )
         packs = tuple(Good(pack.name, pack.price, tuple(place[part] for part in pack.parts)) for pack in self.bundles)
         object.__setattr__(self, "goods", singles + packs)
 

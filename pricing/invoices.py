@@ -1,18 +1,15 @@
-"""Papers of a sale: invoices that add up, credit notes that never exceed them, receipts chained by hash."""
+"""Papers of a sale: invoices that add up, credit notes that never exceed them, what receipts say."""
 
-import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from itertools import pairwise
 
 from pricing.errors import InvalidInvoiceError, OvercreditError
 from pricing.money import MONEY_LIMIT, check_currency, check_minor
 from pricing.quote import Quote
 
-__all__ = ["Charge", "CreditNote", "Invoice", "Line", "Receipt", "allot", "credit", "lines_of", "verify_receipts"]
+__all__ = ["Charge", "CreditNote", "Invoice", "Line", "Receipt", "allot", "credit", "lines_of"]
 
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
@@ -187,75 +184,67 @@ def allot(invoice: Invoice, amount: int, *, prior: Sequence[CreditNote]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a buyer can show later, in a form that hashes the same everywhere: integers and decimal texts, no float.
+    """What a buyer can show later, in a form that hashes the same everywhere: integers and texts, no float.
 
-    Args:       epsilon, delta, charged: decimal texts. commitment: the answer's hiding commitment. previous: digest of
-                the receipt before it, None for the first. The other fields are what they are called.
-    Raises:     InvalidInvoiceError: blank texts, non-decimal budgets, no line, or a malformed digest.
+    Args:       offered: the quote that was sold. epsilon: decimal text. charge_nano: budget that this sale used.
+                internal: an analyst's, for nothing. commitment: the answer's hiding commitment. leaf_index, leaf_hash:
+                the sale's leaf of the log. key: number of the key that signs. previous: SHA-256 of the buyer's receipt
+                before it, None for the first. The other fields are what they are called.
+    Raises:     InvalidInvoiceError: blank texts, a budget that is no decimal, or a malformed digest.
+                InvalidPriceError: a negative or fractional charge.
     Example:
-                >>> line = Line(Charge.LIST, "tsg:1", 3000)
-                >>> sale = ("o1", "b7", "q", "s1", "c1", "tsg:1", "1", "0", "0.5", "tsg", 1, (line,), "EUR", "ab" * 32)
-                >>> len(Receipt(*sale).digest())
-                64
+                >>> offered = Quote(1800, 3000, 1200, 0, "EUR", 1, 1, "c1", "tsg:1")
+                >>> sale = ("o1", "b7", "2026-05-01", "f1", "s1", "licence", "1", 10**9, "ab" * 32, 4, "cd" * 32, 1)
+                >>> document = Receipt(offered, *sale).document()
+                >>> document["list_minor"], document["credit_minor"], document["price_minor"]
+                (3000, 1200, 1800)
     """
 
+    offered: Quote
     order: str
-    buyer: str
-    query: str
+    pseudonym: str
+    at: str
+    fingerprint: str
     snapshot: str
-    chain_id: str
-    law: str
+    licence: str
     epsilon: str
-    delta: str
-    charged: str
-    mechanism: str
-    book_version: int
-    lines: tuple[Line, ...]
-    currency: str
+    charge_nano: int
     commitment: str
+    leaf_index: int
+    leaf_hash: str
+    key: int
+    same_as_above: str | None = None
+    internal: bool = False
     previous: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("order", "buyer", "query", "snapshot", "chain_id", "law", "mechanism"):
+        for name in ("order", "pseudonym", "at", "fingerprint", "snapshot", "licence"):
             _check_text(name, getattr(self, name))
-        for name in ("epsilon", "delta", "charged"):
-            if not isinstance(getattr(self, name), str) or not _DECIMAL.match(getattr(self, name)):
-                raise InvalidInvoiceError(name, "a decimal text such as '0.5'", getattr(self, name))
-        check_minor("book_version", self.book_version, low=1)
-        check_currency(self.currency)
-        if not isinstance(self.lines, tuple) or not self.lines:
-            raise InvalidInvoiceError("lines", "a tuple of at least one line", self.lines)
-        for name in ("commitment", "previous"):
+        if not isinstance(self.epsilon, str) or not _DECIMAL.match(self.epsilon):
+            raise InvalidInvoiceError("epsilon", "a decimal text such as '0.5'", self.epsilon)
+        for name in ("charge_nano", "leaf_index", "key"):
+            check_minor(name, getattr(self, name))
+        for name in ("commitment", "leaf_hash", "previous"):
             value = getattr(self, name)
             if not (name == "previous" and value is None) and not (isinstance(value, str) and _DIGEST.match(value)):
                 raise InvalidInvoiceError(name, "64 hexadecimal digits", value)
 
-    def canonical(self) -> bytes:
-        """Return the receipt as JSON with sorted keys, no blanks, UTF-8: the bytes that are hashed and logged."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values["lines"] = [{"kind": line.kind.value, "text": line.text, "amount": line.amount} for line in self.lines]
-        text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        return text.encode("utf-8")
-
-    def digest(self) -> str:
-        """Return the SHA-256 of `canonical` in hexadecimal."""
-        return hashlib.sha256(self.canonical()).hexdigest()
-
-
-def verify_receipts(receipts: Sequence[Receipt]) -> None:
-    """Pass if each receipt names the digest of the one before it.
-
-    Raises:     InvalidInvoiceError: no receipt at all (nothing was verified), or the first broken link.
-    Example:
-                >>> verify_receipts([])
-                Traceback (most recent call last):
-                pricing.errors.InvalidInvoiceError: receipts: expected at least one, got []
-    """
-    if not receipts:
-        raise InvalidInvoiceError("receipts", "at least one", list(receipts))
-    for number, (before, after) in enumerate(pairwise(receipts), start=2):
-        if after.previous != before.digest():
-            raise InvalidInvoiceError(f"receipt {number}", f"the digest {before.digest()} before it", after.previous)
+    def document(self) -> dict[str, str | int | None]:
+        """Return the receipt as it is spelled, signed and chained."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        offered = named.pop("offered")
+        kind = Charge.INTERNAL_ZERO if named.pop("internal") else Charge.LIST
+        return named | {
+            "book_version": offered.book_version,
+            "chain": offered.chain_id,
+            "charge_type": kind.value,
+            "credit_minor": offered.credit,
+            "currency": offered.currency,
+            "law": offered.law,
+            "list_minor": offered.list_price,
+            "price_minor": offered.amount,
+            "reserve_minor": offered.reserve,
+        }
 
 
 def _check_text(name: str, value: str) -> None:

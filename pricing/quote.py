@@ -1,13 +1,12 @@
 """Quotes: what one buyer pays for one tier now, given what they hold, and never more than once for the same thing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import (
     ChangedQuoteError,
-    CurrencyMismatchError,
     ExpiredQuoteError,
     InvalidPriceError,
     NoTierWithinError,
@@ -15,7 +14,7 @@ from pricing.errors import (
 )
 from pricing.money import check_minor
 
-__all__ = ["NOTHING_HELD", "Basket", "Holding", "Quote", "cheapest_within", "confirm", "quote"]
+__all__ = ["NOTHING_HELD", "Holding", "Quote", "cheapest_within", "confirm", "quote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,46 +154,6 @@ def cheapest_within(book: PriceBook, half_widths: Mapping[str, int | Fraction], 
         if half_widths[tier.law] <= asked:
             return tier
     raise NoTierWithinError(asked, min(half_widths[tier.law] for tier in book.tiers))
-
-
-@dataclass(frozen=True, slots=True)
-class Basket:
-    """Quotes bought together, one a chain: an average is a sum and a count, and both parts are shown.
-
-    Raises:     CurrencyMismatchError: two currencies. InvalidPriceError: no part, or one chain twice.
-    Example:
-                >>> prices = {"sum": 700, "count": 300}
-                >>> books = [PriceBook(part, 1, "EUR", (TierPrice("tsg:1", prices[part]),)) for part in prices]
-                >>> Basket.of([quote(book, "tsg:1") for book in books]).amount
-                1000
-    """
-
-    parts: tuple[Quote, ...]
-
-    def __post_init__(self) -> None:
-        if not self.parts:
-            raise InvalidPriceError("basket", "at least one quote", self.parts)
-        for part in self.parts:
-            if part.currency != self.parts[0].currency:
-                raise CurrencyMismatchError(self.parts[0].currency, part.currency)
-        if len({part.chain_id for part in self.parts}) < len(self.parts):
-            raise InvalidPriceError("basket", "each chain once", [part.chain_id for part in self.parts])
-        check_minor("basket", self.amount)
-
-    @classmethod
-    def of(cls, parts: Sequence[Quote]) -> "Basket":
-        """Return the basket of `parts`; raises as the constructor."""
-        return cls(tuple(parts))
-
-    @property
-    def amount(self) -> int:
-        """What the parts cost together: exactly the sum of what is shown."""
-        return sum(part.amount for part in self.parts)
-
-    @property
-    def currency(self) -> str:
-        """The one currency of every part."""
-        return self.parts[0].currency
 
 
 def _check_exact(name: str, value: int | Fraction) -> None:

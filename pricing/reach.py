@@ -92,10 +92,10 @@ class Market:
         return float(weighted @ weighted), right[keep].T @ (weighted / singular[keep])
 
     def unmet(self, shares: _Vector) -> list[tuple[Need, _Vector]]:
-        """Return the needs that `shares` provably do not reach, each with a cut that they break."""
+        """Return the needs that `shares` do not reach, each with the direction of a cut that they break."""
         used = shares > 0
-        cuts = [(need, self.cut(need, self.direction(need, shares)[1])) for need in self.needs]
-        return [(need, cut) for need, cut in cuts if float(cut[used] @ shares[used]) < RIGHT]
+        ways = [(need, self.direction(need, shares)[1]) for need in self.needs]
+        return [(need, y) for need, y in ways if float(self.cut(need, y)[used] @ shares[used]) < RIGHT]
 
     def reaches(self, goods: Sequence[Good]) -> bool:
         """Tell whether `goods` together yield the target, by weights that do it."""

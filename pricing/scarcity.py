@@ -22,6 +22,8 @@ __all__ = ["CapPlan", "ReserveCurve", "compensation", "history_values", "plan_ca
 
 _EXACT = Context(prec=50)  # C(u) has at most 16 digits before the point: over 30 correct ones behind it
 _BUDGET_LIMIT = 10**15
+_BPS = 10_000
+_E_ABOVE = 2_718_281_828_459_046  # e·10¹⁵, rounded up
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +90,22 @@ class ReserveCurve:
         return self.low * exp(used_share * (1 + log(self.high / self.low)) - 1)
 
 
-def compensation(rate: int, used_nano: int, after_nano: int) -> int:
-    """Return what owners with summed contracted rates must receive for a stretch of budget: cost recovery, path-free.
+def compensation(rate: int, fee_bps: int) -> int:
+    """Return the least `low` of a reserve that pays owners `rate` for every 1.0 of budget, whenever it is used.
 
-    Args:       rate: minor units per 1.0 of budget, summed over the owners in scope. used_nano, after_nano: levels.
-    Raises:     InvalidPriceError: negative, not integers, or falling budget.
+    Law:        C′(u) rises from low/e, so with low = ⌈e·rate/(1 − fee)⌉ all budget used so far has brought
+                R(u) ≥ rate·u/(1 − fee): what owners must receive, and the market's fee on it.
+    Args:       rate: minor units per 1.0 of budget, summed over the owners in scope. fee_bps: the market's, below 10⁴.
+    Raises:     InvalidPriceError: out of range, or not integers.
+    Reference:  Li, Li, Miklau, Suciu 2017, "A Theory of Pricing Private Data" (cost recovery).
     Example:
-                >>> compensation(250, 0, NANO // 2) + compensation(250, NANO // 2, NANO)
-                250
+                >>> compensation(250, 1500)
+                800
     """
     check_minor("rate", rate)
-    _check_nano("used budget", used_nano)
-    _check_nano("budget after the sale", after_nano, low=used_nano)
-    before, after = (-(-rate * nano // NANO) for nano in (used_nano, after_nano))
-    return check_minor("compensation", after - before)
+    if check_minor("fee", fee_bps) >= _BPS:
+        raise InvalidPriceError("fee", f"below {_BPS} basis points", fee_bps)
+    return check_minor("compensation", -(-rate * _BPS * _E_ABOVE // ((_BPS - fee_bps) * 10**15)))
 
 
 @dataclass(frozen=True, slots=True)

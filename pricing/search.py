@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, isfinite
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,15 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from pricing.catalogue import Good
 from pricing.limit import Limit
-from pricing.reach import RIGHT, Market, one_cut_bound
+from pricing.proof import Multipliers, Proof
+from pricing.reach import RIGHT, Market, Need, one_cut_bound
 
 __all__ = ["Cheapest", "Search"]
 
 _ROUNDS = 60
 _SMALL = 1e-9
 _EXACT_PRICES = 10**9  # up to here the solver tells two integers half a unit apart
+_SHORT = 1e4  # what a cut not met costs in a proof, in highest prices
 _Vector = NDArray[np.float64]
 
 
@@ -55,18 +57,34 @@ class Search:
             self.fixed[part, goods + part] = 1
             self.fixed[parts + chains.index(market.chains[part]), goods + part] = 1
         self.right = np.append(np.zeros(parts), np.ones(len(chains)))
+        self.proof = Proof(market)
+        self.lost: list[_Vector] = []  # over goods: at least one outside a set that is known not to reach
+        self.best = Multipliers(
+            np.zeros(0), np.zeros(parts), np.zeros(len(chains)), np.zeros(0)
+        )  # of the best bound so far
+
+    def certifies(self, price: int) -> bool:
+        """Tell whether whole numbers prove, from what was found so far, that no bundle costs less than `price`."""
+        every = np.ones(len(self.market.goods), dtype=bool)
+        return self.proof.bound(self.best) >= price or self.proof.fails(every)
 
     def one_cut(self) -> float:
         """Stage 1: the best bound of one cut a need, kept as the first cuts of what follows; inf if out of reach."""
         market = self.market
-        if not market.goods or market.unmet(market.shares(market.goods)):
+        unmet = market.unmet(market.shares(market.goods))
+        for need, y in unmet:
+            self._add(need, y)
+        if unmet:
             return inf
-        bounds = []
+        best = 0.0
         for need in market.needs:
             bound, y = one_cut_bound(market, need)
-            bounds.append(bound)
-            self._add(market.cut(need, y))
-        return max(bounds)
+            self._add(need, y)
+            if bound > best:
+                best, parts = bound, bound * self.cuts[-1]
+                alone = np.append(np.zeros(len(self.cuts) - 1), bound)
+                self.best = Multipliers(alone, parts, self.best.chains, self.best.sets)
+        return best
 
     def relaxation(self, limit: Limit, goal: float) -> float:
         """Stage 2: add cuts until the relaxed purchase meets them all, the bound reaches `goal`, or time is up."""
@@ -79,13 +97,16 @@ class Search:
             result = linprog(self.cost, A_ub=matrix, b_ub=right, bounds=(0, 1), method="highs")
             if result.x is None:
                 break
-            best = max(best, self._dual_bound(matrix, right, np.maximum(0.0, -result.ineqlin.marginals)))
+            multipliers = np.maximum(0.0, -result.ineqlin.marginals)
+            bound = self._dual_bound(matrix, right, multipliers)
+            if bound > best:
+                best, self.best = bound, self._named(multipliers)
             self.shares = np.asarray(result.x[:goods])
             broken = market.unmet(np.where(result.x[goods:] > _SMALL, result.x[goods:], 0.0))
             if not broken or best >= goal:
                 break
-            for _, cut in broken:
-                self._add(cut)
+            for need, y in broken:
+                self._add(need, y)
         return best
 
     def rounded(self, bound: float) -> Cheapest:
@@ -105,13 +126,12 @@ class Search:
         market, goods = self.market, len(self.market.goods)
         coarse = 1 + max(market.prices) // _EXACT_PRICES  # floors of quotients: a cheaper bundle stays within the row
         prices = np.append(np.array([price // coarse for price in market.prices], float), np.zeros(len(market.rows)))
-        lost: list[_Vector] = []  # over goods: at least one outside a set that is known not to reach
         for step in range(10**6):
             limit.progress("arbitrage search", step, step + 1)
             seconds = limit.seconds_left()
             if not seconds > 0:
                 break
-            matrix, right = self._system(lost)
+            matrix, right = self._system(lost=True)
             if below is not None:
                 matrix, right = np.vstack([matrix, prices]), np.append(right, (below - 1) // coarse + 0.5)
             result = milp(
@@ -122,8 +142,8 @@ class Search:
                 options={"mip_rel_gap": 0.0} | ({} if seconds == inf else {"time_limit": seconds}),
             )
             if result.status == 2 and below is not None:
-                return Cheapest(None, (), float(below), proven=True)
-            bound = max(bound, self._search_bound(result.mip_dual_bound))
+                proven = self.none_below(below, limit)
+                return Cheapest(None, (), float(below) if proven else bound, proven)
             if result.x is None or result.status != 0:
                 break
             bought = [good for good, share in zip(market.goods, result.x, strict=False) if share > 0.5]
@@ -134,19 +154,98 @@ class Search:
                 bought = self._minimal(bought)
                 cost = sum(good.price for good in bought)
                 names = tuple(good.name for good in bought)
-                if ceil(bound - 1e-6) >= cost:
-                    return Cheapest(cost, names, float(cost), proven=True)
-                return Cheapest(cost, names, bound, proven=False)
-            for _, cut in broken:
-                self._add(cut)
-            lost.append(self._outside(bought))
+                proven = self.none_below(cost, limit)
+                return Cheapest(cost, names, float(cost) if proven else bound, proven)
+            for need, y in broken:
+                self._add(need, y)
+            self._exclude(bought)
         return Cheapest(None, (), bound, proven=False)
 
-    def _add(self, cut: _Vector) -> None:
-        """Keep a cut. A product alone worth more than the whole right side is worth the right side: goods are whole."""
-        self.cuts.append(np.minimum(cut, RIGHT))
+    def none_below(self, price: int, limit: Limit) -> bool:
+        """Tell whether whole numbers prove that no bundle costs less: branch on goods, and close every branch.
 
-    def _system(self, lost: Sequence[_Vector] = ()) -> tuple[_Vector, _Vector]:
+        A branch is closed by a bound from its relaxation's multipliers, or because all that it may still buy does not
+        reach. Cuts not met cost a lot instead of being forbidden, so that there always are multipliers.
+        """
+        goods = len(self.market.goods)
+        pending = [(np.zeros(goods), np.ones(goods))]
+        while pending:
+            if limit.is_over():
+                return False
+            low, high = pending.pop()
+            if self.proof.fails(high > 0.5):
+                continue
+            matrix, right = self._system(lost=True)
+            fixed = len(self.right)
+            short = np.vstack([np.zeros((fixed, len(right) - fixed)), -np.eye(len(right) - fixed)])
+            penalties = np.full(len(right) - fixed, _SHORT)
+            whole = np.concatenate([low, np.zeros(len(self.market.rows)), np.zeros_like(penalties)])
+            most = np.concatenate([high, np.ones(len(self.market.rows)), np.ones_like(penalties)])
+            result = linprog(
+                np.concatenate([self.cost, penalties]),
+                A_ub=np.hstack([matrix, short]),
+                b_ub=right,
+                bounds=np.column_stack([whole, most]),
+                method="highs",
+            )
+            if result.x is None:
+                return False
+            by = self._named(np.maximum(0.0, -result.ineqlin.marginals))
+            if self.proof.bound(by, low, high) >= price:
+                continue
+            share = np.asarray(result.x[:goods])
+            if np.all(np.minimum(share, 1 - share) < _SMALL):
+                bought = [good for good, part in zip(self.market.goods, share, strict=True) if part > 0.5]
+                if sum(good.price for good in bought) < price and self.market.reaches(bought):
+                    return False
+                if self._learn(share > 0.5):
+                    pending.append((low, high))
+                    continue
+            free = np.flatnonzero(low < high)
+            if not free.size:
+                return False  # a whole purchase below the price, and nothing proves that it falls short
+            chosen = free[np.argmin(np.abs(share[free] - 0.5))]
+            for value in (0.0, 1.0):
+                branch = (low.copy(), high.copy())
+                branch[0][chosen] = branch[1][chosen] = value
+                pending.append(branch)
+        return True
+
+    def _learn(self, taken: NDArray[np.bool_]) -> bool:
+        """Learn why a purchase does not reach the target; tell whether that is proved, and new."""
+        bought = [good for good, has in zip(self.market.goods, taken, strict=True) if has]
+        for need, y in self.market.unmet(self.market.shares(bought)):
+            self._add(need, y)
+        known = any(not np.any(outside[taken]) for outside in self.lost)
+        if known or not self.proof.fails(taken):
+            return False
+        self._exclude(bought)
+        return True
+
+    def _add(self, need: Need, y: _Vector) -> None:
+        """Keep a cut. A product alone worth more than the whole right side is worth the right side: goods are whole."""
+        self.cuts.append(np.minimum(self.market.cut(need, y), RIGHT))
+        self.proof.learn(need, y)
+
+    def _exclude(self, bought: Sequence[Good]) -> None:
+        """Ask for a good outside a full set that holds `bought` and does not reach the target, with why it does not."""
+        market, held = self.market, list(bought)
+        for good in sorted(market.goods, key=lambda good: good.price):
+            if good not in held and market.unmet(market.shares([*held, good])):
+                held.append(good)
+        for need, y in market.unmet(market.shares(held)):
+            self._add(need, y)
+        outside = np.array([0.0 if good in held else 1.0 for good in market.goods])
+        self.lost.append(outside)
+        self.proof.exclude(outside)
+
+    def _named(self, multipliers: _Vector) -> Multipliers:
+        """Return a solver's multipliers of `_system` in minor units."""
+        parts, chains, cuts = len(self.market.rows), len(self.right), len(self.right) + len(self.cuts)
+        scaled = multipliers * self.scale
+        return Multipliers(scaled[chains:cuts], scaled[:parts], scaled[parts:chains], scaled[cuts:])
+
+    def _system(self, *, lost: bool = False) -> tuple[_Vector, _Vector]:
         """Return A, r of A·(goods, parts) ≤ r. Tiny coefficients move to the right, where they help the attacker."""
         goods, parts = len(self.market.goods), len(self.market.rows)
         rows, right = [self.fixed], [self.right]
@@ -154,7 +253,7 @@ class Search:
             tiny = cut < _SMALL
             rows.append(np.append(np.zeros(goods), -np.where(tiny, 0.0, cut))[None, :])
             right.append(np.array([-RIGHT + float(cut[tiny].sum())]))
-        for outside in lost:
+        for outside in self.lost if lost else ():
             rows.append(np.append(-outside, np.zeros(parts))[None, :])
             right.append(np.array([-1.0]))
         return np.vstack(rows), np.concatenate(right)
@@ -164,12 +263,6 @@ class Search:
         reduced = self.cost + multipliers @ matrix
         return float(-(multipliers @ right) + np.minimum(reduced, 0.0).sum()) * self.scale
 
-    def _search_bound(self, dual: float | None) -> float:
-        """A solver's whole numbers are whole to 10⁻⁶: take that much of every price off its bound."""
-        if dual is None or not isfinite(dual):
-            return 0.0
-        return dual * self.scale - 1e-6 * sum(self.market.prices)
-
     def _minimal(self, goods: Sequence[Good]) -> list[Good]:
         """Drop what is not needed, dearest first."""
         kept = list(goods)
@@ -178,12 +271,3 @@ class Search:
             if self.market.reaches(fewer):
                 kept = fewer
         return kept
-
-    def _outside(self, goods: Sequence[Good]) -> _Vector:
-        """Return 1 for each good outside a full set that holds `goods` and does not reach the target, cheap first."""
-        market = self.market
-        held = list(goods)
-        for good in sorted(market.goods, key=lambda good: good.price):
-            if good not in held and market.unmet(market.shares([*held, good])):
-                held.append(good)
-        return np.array([0.0 if good in held else 1.0 for good in market.goods])

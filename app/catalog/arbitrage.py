@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.verdicts import Offer, Ruling
+from app.catalog.classes import Offer
+from app.catalog.verdicts import Ruling
 from app.errors import ConflictError, NotFoundError
 from app.queries.canonical import CanonicalQuery
 from app.store.schema import book_prices, chains, planned_tiers, price_verdicts, products

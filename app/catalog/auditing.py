@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from app.catalog.arbitrage import live_offers, rivals_version, store_ruling
-from app.catalog.verdicts import Judged, Offer, check_catalogue, rulings_of
+from app.catalog.classes import Judged, Offer, check_catalogue
+from app.catalog.verdicts import rulings_of
 from app.clock import Clock, later, time_text
 from app.errors import AppError
 from app.jobs.runner import Jobs, Progress

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, select
 
 from app.catalog.arbitrage import Checked, check_offer, leave_uncompared
-from app.catalog.verdicts import Offer
+from app.catalog.classes import Offer
 from app.errors import NotFoundError
 from app.keyring import Keyring
 from app.ledger.money import balance

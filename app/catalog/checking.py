@@ -8,7 +8,8 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from app.catalog.arbitrage import CatalogueChangedError, Checked, rivals_of, rivals_version
-from app.catalog.verdicts import Offer, judge
+from app.catalog.classes import Offer
+from app.catalog.verdicts import judge
 from app.errors import ConflictError
 from app.store.database import Database
 from pricing.limit import limit_of

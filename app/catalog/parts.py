@@ -9,12 +9,15 @@ over the values in S of one column:
   so N({a, b}) is not N({a}) + N({b}): for a, b = 1, 1 a count of units is 1, not 2. Each N(S) is a cell of its own;
 - a histogram of at most k rows a unit, no group cut: its bins share the k rows, so a bin is not N({x}) with the same k,
   but all bins together are N(all keys) = Σ min(k, rows);
-- a histogram that cuts a unit's groups hashes units and keys: its bins are cells of its own. Only where one group of a
-  unit is kept and units are counted does every unit stand in just one bin, so that all bins together are N(all keys).
+- a histogram of one row a unit, cut or not: each unit stands in one bin, so that all bins together count units;
+- a histogram that cuts a unit's groups hashes units and keys. Where it keeps one and units are counted, each unit is
+  in one bin, so that all bins together are N(all keys). Any other has a base of its own: of three keys a is among the
+  first two where it is before b, or before c, but not both; such relations between cuts are not compared.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from app.queries.canonical import CanonicalQuery, CountRows, CountUnits, SumSteps
@@ -40,7 +43,9 @@ def parts_of(query: CanonicalQuery) -> Iterator[Part]:
     if query.ranges:
         return
     if query.group is not None:
-        yield Part(_base(query, query.group.id, query.where), tuple(_bins(query)))
+        cut = query.cuts_groups and not _one_bin_a_unit(query)
+        kept = {"cut": {"keys": list(query.keys), "groups": query.groups}} if cut else {}
+        yield Part(_base(query, query.group.id, query.where, kept), tuple(_bins(query)))
         return
     conditions = _conjuncts(query.where)
     for condition in conditions:
@@ -51,13 +56,8 @@ def parts_of(query: CanonicalQuery) -> Iterator[Part]:
 
 
 def measure_of(query: CanonicalQuery) -> str:
-    """Return what is counted or summed and how it is bounded: all of a question but its conditions and groups.
-
-    Keys are part of it where groups are cut by hashing them, unless all bins add up to a question without that cut.
-    """
-    cut = query.cuts_groups and not _one_bin_a_unit(query)
-    groups = {"keys": list(query.keys), "groups": query.groups} if cut else {}
-    return canonical_bytes(_measured(query) | {"cut": groups}).decode()
+    """Return what is counted or summed and how it is bounded: all of a question but its conditions and groups."""
+    return canonical_bytes(_measured(query)).decode()
 
 
 def summed_column(query: CanonicalQuery) -> str | None:
@@ -101,7 +101,7 @@ def _bins(query: CanonicalQuery) -> Iterator[Row]:
     ordering = ",".join(column.id for column in query.ordering)
     kept = query.groups if query.cuts_groups else 0
     cells = [f"{ordering}\x01{number}\x01{kept}\x01" + "\x00".join(keys) for number in range(len(keys))]
-    adds_up = _one_bin_a_unit(query) if query.cuts_groups else isinstance(query.measure, CountRows)
+    adds_up = _one_bin_a_unit(query) or (not query.cuts_groups and isinstance(query.measure, CountRows))
     if adds_up:  # the first bin is the total less the others
         yield {**_whole(query, frozenset(keys)), **dict.fromkeys(cells[1:], -1.0)}
     for cell in cells[1:] if adds_up else cells:
@@ -109,20 +109,29 @@ def _bins(query: CanonicalQuery) -> Iterator[Row]:
 
 
 def _one_bin_a_unit(query: CanonicalQuery) -> bool:
-    return query.groups == 1 and isinstance(query.measure, CountUnits)
+    return _one_row_a_unit(query) or (query.groups == 1 and isinstance(query.measure, CountUnits))
+
+
+def _one_row_a_unit(query: CanonicalQuery) -> bool:
+    """Each unit counts once, in the group of the one row that is kept: all bins together count units."""
+    return query.unit is not None and query.rows == 1 and isinstance(query.measure, CountRows)
 
 
 def _measured(query: CanonicalQuery) -> dict[str, Any]:
+    once = _one_row_a_unit(query)
     return {
-        "measure": measure_document(query.measure),
+        "measure": measure_document(CountUnits() if once else query.measure),
         "unit": "" if query.unit is None else query.unit.id,
-        "rows": query.rows,
+        "rows": 0 if once else query.rows,
     }
 
 
-def _base(query: CanonicalQuery, column: str, where: Condition | None) -> str:
-    rest = {"column": column, "where": [] if where is None else [condition_document(where)]}
-    return canonical_bytes(_measured(query) | rest).decode()
+def _base(
+    query: CanonicalQuery, column: str, where: Condition | None, kept: Mapping[str, Any] = MappingProxyType({})
+) -> str:
+    conditions = [] if where is None else [condition_document(where)]
+    document: dict[str, Any] = {**_measured(query), "column": column, "where": conditions, **kept}
+    return canonical_bytes(document).decode()
 
 
 def _conjuncts(where: Condition | None) -> list[Condition]:

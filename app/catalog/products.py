@@ -10,9 +10,9 @@ from sqlalchemy import Connection, select
 
 from app.catalog.arbitrage import Checked, check_offer, leave_uncompared
 from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
+from app.catalog.classes import Offer
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
-from app.catalog.verdicts import Offer
 from app.clock import new_id
 from app.errors import ConflictError, InvalidQueryError, InvalidRequestError
 from app.keyring import Keyring

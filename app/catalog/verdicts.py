@@ -1,38 +1,17 @@
 """Verdicts on a catalogue: safe, arbitrage with its bundle, or uncertified and why. Pure: offers in, rulings out."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from app.catalog.parts import Part, clamp_of, measure_of, mentioned, parts_of, summed_column
+from app.catalog.classes import OPEN, Judged, Offer, Pack, check_catalogue
+from app.catalog.parts import clamp_of, measure_of, mentioned, parts_of, summed_column
 from app.queries.canonical import CanonicalQuery
-from pricing.arbitrage import Finding, Verdict, audit_catalogue
-from pricing.catalogue import CATALOGUE_LIMIT, VARIANCES, Catalogue, Product
-from pricing.errors import InvalidProductError
+from pricing.arbitrage import Finding, Verdict
 from pricing.limit import UNLIMITED, Limit
-from tiers.canonical import canonical_bytes
 
-__all__ = ["Judged", "Offer", "Ruling", "check_catalogue", "judge", "rulings_of"]
+__all__ = ["Ruling", "judge", "judge_pack", "ruling_of_pack", "rulings_of"]
 
-_CELLS = 256
-_TIME = "out of time before it was settled"
-_OPEN = "not settled by the stages that were run"
-_SIZE = "too many cells or tiers to compare"
-_VARIANCE = "a variance beyond what can be compared"
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One chain as it is priced: its question, and for each tier a name, the variance of its noise and its price."""
-
-    dataset: str
-    snapshot: str
-    chain: str
-    title: str
-    query: CanonicalQuery
-    currency: str
-    tiers: tuple[tuple[str, float, int], ...]
+_PARTS = "each part can be had for less than the whole; whether all can is not settled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,51 +27,52 @@ class Ruling:
     cost_minor: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A finding on one tier of a chain, and why it is uncertified where it is."""
-
-    chain: str
-    finding: Finding
-    reason: str = ""
-
-
-def judge(offer: Offer, rivals: Sequence[Offer], limit: Limit = UNLIMITED) -> Ruling:
-    """Return the verdict on an offer among rivals, by stages 1 and 2: what publication asks.
+def judge(offer: Offer, rivals: Sequence[Offer], limit: Limit = UNLIMITED, packs: Sequence[Pack] = ()) -> Ruling:
+    """Return the verdict on an offer among rivals and packs, by stages 1 and 2: what publication asks.
 
     Arbitrage is certain arbitrage that the offer is part of, as what is undercut or as what undercuts.
     """
     offers = [*rivals, offer]
-    judged = check_catalogue(offers, level=2, limit=limit, only=offer.chain)
-    chain_of = {each.finding.name: each.chain for each in judged}
-    for each in judged:
-        found = each.finding
-        concerned = {each.chain, *(chain_of[name] for name in found.bundle)}
-        if found.verdict is Verdict.ARBITRAGE and offer.chain in concerned:
-            return _ruling(found)
-    return _rule(offer, offers, judged)
+    judged = check_catalogue(offers, level=2, limit=limit, only=offer.chain, packs=packs)
+    return _undercut(offer.chain, judged) or _rule(offer, offers, judged)
+
+
+def judge_pack(pack: Pack, offers: Sequence[Offer], limit: Limit = UNLIMITED, packs: Sequence[Pack] = ()) -> Ruling:
+    """Return the verdict on a pack among offers, its parts' own included, and other packs; as `judge` otherwise."""
+    classes = [
+        check_catalogue(offers, level=2, limit=limit, only=chain, packs=[*packs, pack]) for chain, _ in pack.parts
+    ]
+    judged = [each for found in classes for each in found]
+    return _undercut(pack.title, judged) or ruling_of_pack(pack, offers, judged)
+
+
+def ruling_of_pack(pack: Pack, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ruling:
+    """Return the verdict on a pack: safe if one of its parts alone cannot be had for less than the whole.
+
+    Arbitrage only if what gives each of its parts costs less in all.
+    """
+    mine = [each for each in judged if each.chain == pack.title]
+    undercut: dict[str, Finding] = {}
+    for chain in dict.fromkeys(chain for chain, _ in pack.parts):
+        (offer,) = (offer for offer in offers if offer.chain == chain)
+        about = [each for each in mine if chain in each.parts]
+        if about and all(each.finding.verdict is Verdict.SAFE for each in about) and not _untold(offer, offers):
+            return Ruling("safe", stage=max(each.finding.stage for each in about))
+        cheaper = [each.finding for each in about if each.finding.verdict is Verdict.ARBITRAGE]
+        if cheaper:
+            undercut[chain] = min(cheaper, key=lambda finding: finding.cost or 0)
+    bought = {(finding.bundle, finding.cost or 0) for finding in undercut.values()}
+    cost = sum(price for _, price in bought)
+    if len(undercut) == len({chain for chain, _ in pack.parts}) and cost < pack.price:
+        names = tuple(sorted({name for bundle, _ in bought for name in bundle}))
+        stage = max(finding.stage for finding in undercut.values())
+        return Ruling("arbitrage", "other products give it for less", pack.title, pack.price, stage, names, cost)
+    return Ruling("uncertified", _PARTS if undercut else next((each.reason for each in mine if each.reason), OPEN))
 
 
 def rulings_of(offers: Sequence[Offer], judged: Sequence[Judged]) -> dict[str, Ruling]:
     """Return the verdict on every chain from a check of the whole catalogue."""
     return {offer.chain: _rule(offer, offers, judged) for offer in offers}
-
-
-def check_catalogue(
-    offers: Sequence[Offer], *, level: Literal[1, 2, 3], limit: Limit = UNLIMITED, only: str | None = None
-) -> list[Judged]:
-    """Check every class of comparable products (those of chain `only`, if named) and judge every tier in them.
-
-    A class that is too large to check is uncertified, never safe. A tier whose variance no solver can compare is
-    uncertified alone: one that is too noisy stands in for itself with less noise, which can only help an attacker; one
-    that is too accurate leaves uncertified what costs more than it, and nothing else.
-    """
-    names = _names(offers)
-    found: list[Judged] = []
-    for _, members in sorted(_classes(offers).items()):
-        if only is None or any(offer.chain == only for offer, _ in members):
-            found += _class_findings(members, names, level, limit)
-    return found
 
 
 def _rule(offer: Offer, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ruling:
@@ -101,15 +81,32 @@ def _rule(offer: Offer, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ru
     for each in mine:
         if each.finding.verdict is Verdict.ARBITRAGE:
             return _ruling(each.finding)
-    if offer.query.ranges and len([other for other in offers if other.snapshot == offer.snapshot]) > 1:
-        return Ruling("uncertified", "ranges of a line are not compared with other questions yet")
-    unseen = _unseen(offer, offers)
-    if unseen:
-        return Ruling("uncertified", f"could be combined in ways that are not compared, with: {', '.join(unseen)}")
+    untold = _untold(offer, offers)
+    if untold:
+        return Ruling("uncertified", untold)
     for each in mine:
         if each.finding.verdict is Verdict.UNCERTIFIED:
             return _ruling(each.finding, each.reason)
     return Ruling("safe", stage=max((each.finding.stage for each in mine), default=0))
+
+
+def _undercut(chain: str, judged: Sequence[Judged]) -> Ruling | None:
+    """Return the arbitrage that a chain or a pack is part of, if one is certain; a part of a pack alone proves none."""
+    chain_of = {each.finding.name: each.chain for each in judged}
+    for each in judged:
+        found = each.finding
+        concerned = {each.chain, *(chain_of[name] for name in found.bundle)}
+        if found.verdict is Verdict.ARBITRAGE and chain in concerned and not each.parts:
+            return _ruling(found)
+    return None
+
+
+def _untold(offer: Offer, offers: Sequence[Offer]) -> str:
+    """Say why a verdict on the offer's classes is not all that could be said; empty if it is."""
+    if offer.query.ranges and len([other for other in offers if other.snapshot == offer.snapshot]) > 1:
+        return "ranges of a line are not compared with other questions yet"
+    unseen = _unseen(offer, offers)
+    return f"could be combined in ways that are not compared, with: {', '.join(unseen)}" if unseen else ""
 
 
 def _ruling(finding: Finding, reason: str = "") -> Ruling:
@@ -130,10 +127,12 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> list[str]:
     What differs in clamps or bounds is another function of the data, bent at other totals, and no combination
     straightens a bend that nothing else has. So those alone bear on an offer that count or sum the very same way; those
     whose conditions read the column that it sums (or that sum one which its conditions read), and so on from them; and
-    other clamps of the same column, if they have both of its bends between them.
+    other clamps of the same column, if they have both of its bends between them. And clamps whose ends close a circle
+    count: what is clamped to 0..5 and to 5..10 is together what is clamped to 0..10, and 5 for each unit.
     """
     others = [other for other in offers if other.snapshot == offer.snapshot and other.chain != offer.chain]
-    kin, pending = {offer.chain: offer}, [offer]
+    kin = {offer.chain: offer} | {other.chain: other for other in _counters(offer, others)}
+    pending = list(kin.values())
     while pending:
         each = pending.pop()
         for other in others:
@@ -152,6 +151,27 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> list[str]:
     return sorted({other.title for other in kin.values() if {part.base for part in parts_of(other.query)} != bases})
 
 
+def _counters(offer: Offer, others: Sequence[Offer]) -> list[Offer]:
+    """Return the sums of each column, the offer's own left out, whose clamps close a circle."""
+    found: list[Offer] = []
+    for column in {summed_column(other.query) for other in others} - {None, summed_column(offer.query)}:
+        sums = [other for other in others if summed_column(other.query) == column]
+        if _circle({clamp_of(other.query) for other in sums}):
+            found += sums
+    return found
+
+
+def _circle(clamps: set[frozenset[int]]) -> bool:
+    """Whether ends, joined by clamps, close a circle: joined ends are one group, and a clamp within one closes it."""
+    groups: list[frozenset[int]] = []
+    for clamp in clamps:
+        met = [group for group in groups if group & clamp]
+        if any(clamp <= group for group in met):
+            return True
+        groups = [group for group in groups if group not in met] + [clamp.union(*met)]
+    return False
+
+
 def _related(first: CanonicalQuery, second: CanonicalQuery) -> bool:
     if measure_of(first) == measure_of(second):
         return True
@@ -160,92 +180,3 @@ def _related(first: CanonicalQuery, second: CanonicalQuery) -> bool:
 
 def _same_column(first: CanonicalQuery, second: CanonicalQuery) -> bool:
     return summed_column(first) is not None and summed_column(first) == summed_column(second)
-
-
-_Members = list[tuple[Offer, Part]]
-
-
-def _classes(offers: Sequence[Offer]) -> dict[bytes, _Members]:
-    """Group what measures the same thing over parts of one column; a question may stand in several groups."""
-    found: dict[bytes, _Members] = defaultdict(list)
-    for offer in offers:
-        for part in parts_of(offer.query):
-            base = {"snapshot": offer.snapshot, "currency": offer.currency, "part": part.base}
-            found[canonical_bytes(base)].append((offer, part))
-    return found
-
-
-def _names(offers: Sequence[Offer]) -> Mapping[tuple[str, str], str]:
-    """Return a name of its own for every tier, by chain and listed name: titles may be the same."""
-    taken: dict[str, str] = {}
-    found = {}
-    for offer in offers:
-        for name, _, _ in offer.tiers:
-            own = name if taken.setdefault(name, offer.chain) == offer.chain else f"{name} ({offer.chain[:8]})"
-            taken[own] = offer.chain
-            found[offer.chain, name] = own
-    return found
-
-
-def _class_findings(
-    members: _Members, names: Mapping[tuple[str, str], str], level: Literal[1, 2, 3], limit: Limit
-) -> list[Judged]:
-    cells = sorted({cell for _, part in members for row in part.rows for cell in row})
-    if len(cells) > _CELLS or sum(len(offer.tiers) for offer, _ in members) > CATALOGUE_LIMIT:
-        return _uncertified(members, names, _SIZE)
-    chain_of: dict[str, str] = {}
-    goods: list[Product] = []
-    outside: list[tuple[str, str, int]] = []  # chain, name, price of tiers that no solver can compare
-    stand_ins: set[str] = set()
-    keenest: int | None = None  # the lowest price among those that are too accurate
-    try:
-        for offer, part in members:
-            rows = tuple(tuple(float(row.get(cell, 0)) for cell in cells) for row in part.rows)
-            noisy: list[tuple[int, str]] = []
-            for listed, variance, price in offer.tiers:
-                name = names[offer.chain, listed]
-                chain_of[name] = offer.chain
-                if VARIANCES[0] <= variance <= VARIANCES[1]:
-                    goods.append(Product(name, offer.chain, rows, variance, price, offer.currency))
-                    continue
-                outside.append((offer.chain, name, price))
-                if variance < VARIANCES[0]:
-                    keenest = price if keenest is None else min(keenest, price)
-                else:
-                    noisy.append((price, name))
-            if noisy and all(good.chain_id != offer.chain or good.variance < VARIANCES[1] for good in goods):
-                price, name = min(noisy)
-                stand_ins.add(name)
-                goods.append(Product(name, offer.chain, rows, VARIANCES[1], price, offer.currency))
-        findings = audit_catalogue(Catalogue(tuple(goods)), level, limit) if goods else []
-    except InvalidProductError:
-        return _uncertified(members, names, _SIZE)
-    over = limit.is_over()
-    judged = [
-        _judged(finding, chain_of[finding.name], stand_ins, keenest, over=over)
-        for finding in findings
-        if finding.name not in stand_ins
-    ]
-    lost = [
-        Judged(chain, Finding(name, Verdict.UNCERTIFIED, price, 0, 0.0), _VARIANCE) for chain, name, price in outside
-    ]
-    return judged + lost
-
-
-def _judged(finding: Finding, chain: str, stand_ins: set[str], keenest: int | None, *, over: bool) -> Judged:
-    """Keep a finding only as far as it is proved in spite of what could not be compared."""
-    beaten = finding.verdict is Verdict.SAFE and keenest is not None and finding.price > keenest
-    if beaten or not stand_ins.isdisjoint(finding.bundle):
-        return Judged(chain, Finding(finding.name, Verdict.UNCERTIFIED, finding.price, finding.stage, 0.0), _VARIANCE)
-    if finding.verdict is Verdict.UNCERTIFIED:
-        return Judged(chain, finding, _TIME if over else _OPEN)
-    return Judged(chain, finding)
-
-
-def _uncertified(members: _Members, names: Mapping[tuple[str, str], str], reason: str) -> list[Judged]:
-    found = []
-    for offer, _ in members:
-        for listed, _, price in offer.tiers:
-            name = names[offer.chain, listed]
-            found.append(Judged(offer.chain, Finding(name, Verdict.UNCERTIFIED, price, 0, 0.0), reason))
-    return found

@@ -44,7 +44,7 @@ from app.store.schema import entitlements, orders, products, quotes
 from app.views import ProductView
 from pricing.book import PriceBook
 from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
-from pricing.invoices import lines_of
+from pricing.invoices import Receipt, lines_of
 from pricing.money import Money
 from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
 from tiers.audit.findings import Finding
@@ -256,7 +256,7 @@ class Desk:
         found = self.gate.check(connection, chain, leaf.index)
         if found:
             raise ReleaseRefusedError(found)
-        receipt = self._receipt(caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
+        receipt = self._receipt(connection, caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
         connection.execute(
             orders.insert().values(
                 id=order_id,
@@ -372,6 +372,7 @@ class Desk:
 
     def _receipt(
         self,
+        connection: Connection,
         caller: Caller,
         offered: Quote,
         chain: ChainState,
@@ -382,30 +383,31 @@ class Desk:
         at: str,
         leaf: Appended,
     ) -> bytes:
-        body: dict[str, Document] = {
-            "at": at,
-            "book_version": offered.book_version,
-            "chain": chain.id,
-            "charge_nano": due,
-            "charge_type": "INTERNAL_ZERO" if caller.role is Role.ANALYST else "LIST",
-            "commitment": tier.commitment,
-            "credit_minor": offered.credit,
-            "currency": offered.currency,
-            "epsilon": tier.epsilon,
-            "fingerprint": chain.fingerprint,
-            "key": self.keyring.signing_number,
-            "law": tier.law,
-            "leaf_hash": leaf.hash.hex(),
-            "leaf_index": leaf.index,
-            "licence": licence,
-            "list_minor": offered.list_price,
-            "order": order_id,
-            "price_minor": offered.amount,
-            "reserve_minor": offered.reserve,
-            "pseudonym": caller.pseudonym,
-            "same_as_above": tier.same_as_above,
-            "snapshot": chain.snapshot,
-        }
+        last = (
+            select(orders.c.receipt_json).where(orders.c.account_id == caller.id).order_by(orders.c.leaf_index.desc())
+        )
+        before = connection.execute(last.limit(1)).scalar_one_or_none()
+        assert tier.commitment is not None
+        body: dict[str, Document] = dict(
+            Receipt(
+                offered,
+                order=order_id,
+                pseudonym=caller.pseudonym,
+                at=at,
+                fingerprint=chain.fingerprint,
+                snapshot=chain.snapshot,
+                licence=licence,
+                epsilon=tier.epsilon,
+                charge_nano=due,
+                commitment=tier.commitment,
+                leaf_index=leaf.index,
+                leaf_hash=leaf.hash.hex(),
+                key=self.keyring.signing_number,
+                same_as_above=tier.same_as_above,
+                internal=caller.role is Role.ANALYST,
+                previous=None if before is None else hashlib.sha256(before.encode()).hexdigest(),
+            ).document()
+        )
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
 
 

@@ -30,7 +30,7 @@ from app.routes.accounts import EVERYBODY
 from app.store.schema import datasets, products
 from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
-from pricing.scarcity import ReserveCurve
+from pricing.scarcity import ReserveCurve, compensation
 from tiers.budget import Ladder, decimal_text
 from tiers.identity import TierLaw
 
@@ -76,7 +76,8 @@ async def register(
     )
     reserve = None
     if data.reserve is not None:
-        reserve = (data.reserve.low_minor, data.reserve.high_minor)
+        owed = compensation(data.reserve.compensation_minor, market.settings.fee_bps)
+        reserve = (max(data.reserve.low_minor, owed), data.reserve.high_minor)
         ReserveCurve(*reserve, budget.nano)  # refuses a range that is none
     owners = data.owners or {}
     new = NewDataset(

@@ -14,6 +14,7 @@ from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked, offer_of
 from app.catalog.books import book_of_chain, reprice
 from app.catalog.checking import write_checked
+from app.catalog.classes import Offer
 from app.catalog.datasets import DatasetRow, add_snapshot, prepare_snapshot
 from app.catalog.ladders import laws_of_question
 from app.catalog.lifecycle import move, parts_of, stored_product
@@ -26,7 +27,6 @@ from app.catalog.products import (
     publish,
     shared_prices,
 )
-from app.catalog.verdicts import Offer
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError

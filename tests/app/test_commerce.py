@@ -1,5 +1,6 @@
 """Owners paid to the cent, money given back, catalogues without arbitrage, menus simulated."""
 
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -136,6 +137,26 @@ def test_a_reserve_makes_scarce_budget_dearer_and_telescopes(fair: Fair) -> None
     amounts = [fair.buy(buyer, product, epsilon)["receipt"]["price_minor"] for epsilon in ("0.5", "1")]
     assert amounts == [21, 25], "pricing's reference numbers: R(0→.5) = 21, R(.5→1) = 25"
     assert fair.buy(fair.person(), product, "1")["receipt"]["price_minor"] == 10, "no budget used, no reserve"
+
+
+def test_owners_compensation_lifts_the_reserve_and_reaches_them(fair: Fair) -> None:
+    reserve = {"low_minor": 100, "high_minor": 5000, "compensation_minor": 900}
+    dataset = fair.dataset(budget="10", reserve=reserve)
+    product = fair.product(dataset, tiers=tiers(("1", 10)))
+    paid = fair.buy(fair.person(), product, "1")["receipt"]["price_minor"]
+    assert paid >= 1000, "900 after the market's tenth"
+    earned = fair.client.get("/v1/earnings?currency=EUR", headers=fair.owner().headers).json()
+    assert int(earned["accrued_units"]) >= 900 * earned["units_per_minor"]
+
+
+def test_every_receipt_names_the_buyers_receipt_before_it(fair: Fair) -> None:
+    product = fair.product(fair.dataset(), tiers=tiers(("1", 30), ("0.5", 10)))
+    buyer, other = fair.person(), fair.person()
+    first, _, second = (fair.buy(who, product, e)["receipt"] for who, e in ((buyer, "0.5"), (other, "1"), (buyer, "1")))
+    path = f"/v1/orders/{first['order']}"
+    issued = fair.client.get(path, headers=buyer.headers).content
+    assert first["previous"] is None
+    assert second["previous"] == hashlib.sha256(issued).hexdigest()
 
 
 def test_a_quote_goes_stale_when_others_used_the_budget(fair: Fair) -> None:

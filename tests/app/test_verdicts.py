@@ -11,10 +11,14 @@ import pytest
 from sqlalchemy import select
 
 from app.catalog.auditing import AUDIT, audit_due, nightly
-from app.catalog.verdicts import Offer, check_catalogue, judge, rulings_of
+from app.catalog.classes import Offer, check_catalogue
+from app.catalog.verdicts import judge, rulings_of
+from app.jobs.runner import Jobs
+from app.market import recorder_of
 from app.queries.canonical import canonicalise
 from app.queries.model import Count, GroupByKeys, In, Query, Sum
 from app.queries.schema import Column, DatasetSchema
+from app.store.database import Database, open_engine
 from app.store.schema import jobs, price_verdicts
 from pricing.limit import Limit
 from tests.conftest import CITIES, HISTOGRAM, Fair, tiers
@@ -90,6 +94,12 @@ def test_one_tier_too_accurate_to_compare_leaves_only_what_costs_more_open() -> 
     cheap, dear = offer("cheap", total(("b",)), (2.0, 500)), offer("dear", total(("a", "b")), (9.0, 501))
     judged = {each.finding.name: each.finding.verdict.value for each in check([keen, cheap, dear])}
     assert judged == {"keen @ 1e-14": "uncertified", "cheap @ 2.0": "safe", "dear @ 9.0": "uncertified"}
+
+
+def test_of_two_tiers_too_accurate_to_compare_the_cheaper_decides() -> None:
+    for keen in (((1e-14, 900), (1e-13, 500)), ((1e-13, 900), (1e-14, 500))):
+        judged = check([offer("keen", total(("a",)), *keen), offer("dear", total(("a", "b")), (9.0, 501))])
+        assert {each.finding.name: each.finding.verdict.value for each in judged}["dear @ 9.0"] == "uncertified"
 
 
 def test_noise_that_stands_in_for_more_noise_proves_no_arbitrage() -> None:
@@ -271,3 +281,55 @@ def test_the_nightly_audit_runs_once_a_night_and_only_at_night(fair: Fair, monke
     assert audits() == 1
     assert not database.read_now(lambda connection: audit_due(connection, datetime(2026, 5, 1, 21, tzinfo=UTC)))
     assert database.read_now(lambda connection: audit_due(connection, datetime(2026, 5, 2, 2, tzinfo=UTC)))
+
+
+def test_of_two_processes_that_look_at_the_same_moment_one_audits(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both look before either has stored its job: what decides is the transaction, not the look."""
+    from app.catalog import auditing
+
+    moment = lambda: datetime(2026, 5, 1, 2, 30, tzinfo=UTC)  # noqa: E731
+    settings = fair.market.settings
+    stores = [Database(open_engine(settings.database_url), recorder_of(settings, fair.market.keyring)) for _ in "ab"]
+    barrier = threading.Barrier(2)
+
+    def process(store: Database) -> None:
+        async def once() -> None:
+            runner = auditing.Jobs(store, moment, fair.market.turns, {AUDIT: lambda *_: {"verdict": "safe"}})
+            barrier.wait(10)
+            task = asyncio.create_task(nightly(runner, moment))
+            await asyncio.sleep(1.0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await runner.close()
+
+        asyncio.run(once())
+
+    threads = [threading.Thread(target=process, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for store in stores:
+        store.close()
+    wanted = select(jobs.c.id).where(jobs.c.kind == AUDIT)
+    assert len(fair.market.database.read_now(lambda connection: connection.execute(wanted).all())) == 1
+
+
+def test_whether_an_audit_is_due_is_decided_where_it_is_stored(fair: Fair) -> None:
+    """Two claims are let in one after the other by the writer: the second sees the first one's job."""
+    seen: list[int] = []
+    account = fair.person("owner").account
+
+    def due(connection: Any) -> str | None:
+        seen.append(len(connection.execute(select(jobs.c.id)).all()))
+        return account if seen[-1] == 0 else None
+
+    async def both() -> list[str | None]:
+        night = datetime(2026, 5, 1, 2, tzinfo=UTC)
+        runner = Jobs(fair.market.database, lambda: night, fair.market.turns, {AUDIT: lambda *_: {}})
+        made = await asyncio.gather(*(runner.start_for(due, AUDIT) for _ in range(2)))
+        await runner.close()
+        return list(made)
+
+    first, second = asyncio.run(both())
+    assert (first is None, second is None, seen) == (False, True, [0, 1])

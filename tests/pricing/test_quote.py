@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import (
     ChangedQuoteError,
-    CurrencyMismatchError,
     ExpiredQuoteError,
     InvalidPriceError,
     NoTierWithinError,
     UnknownTierError,
 )
 from pricing.money import MONEY_LIMIT
-from pricing.quote import Basket, Holding, cheapest_within, confirm, quote
+from pricing.quote import Holding, cheapest_within, confirm, quote
 
 LAWS = ("tsg:2", "tsg:1", "tsg:1/2", "tsg:1/4")
 
@@ -191,21 +190,3 @@ def test_by_accuracy_refuses_bars_of_another_chain_and_inexact_bars():
         cheapest_within(REFERENCE, {"skellam:3": 1}, 5)
     with pytest.raises(InvalidPriceError, match="half-width"):
         cheapest_within(REFERENCE, BARS | {"tsg:1": 3.5}, 5)
-
-
-def test_an_average_costs_the_sum_of_the_two_parts_shown():
-    basket = Basket.of(
-        [quote(book(9000, chain_id="sum"), "tsg:2"), quote(book(500, chain_id="count"), "tsg:2", reserve=600)]
-    )
-    assert (basket.amount, [part.amount for part in basket.parts], basket.currency) == (9600, [9000, 600], "EUR")
-
-
-def test_a_basket_refuses_currencies_chains_and_sums_that_do_not_fit():
-    with pytest.raises(InvalidPriceError, match="at least one"):
-        Basket.of([])
-    with pytest.raises(CurrencyMismatchError):
-        Basket.of([quote(book(1, chain_id="a"), "tsg:2"), quote(book(1, chain_id="b", currency="JPY"), "tsg:2")])
-    with pytest.raises(InvalidPriceError, match="each chain once"):
-        Basket.of([quote(REFERENCE, "tsg:2"), quote(REFERENCE, "tsg:1")])
-    with pytest.raises(InvalidPriceError):
-        Basket.of([quote(book(MONEY_LIMIT, chain_id=c), "tsg:2") for c in "ab"])

@@ -1,6 +1,7 @@
 """Reserves: one integer curve, whatever the cuts; caps: within budget, in integers."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import pytest
@@ -118,17 +119,24 @@ def test_budget_beyond_the_total_is_refused_and_so_are_bad_levels():
         ReserveCurve(MONEY_LIMIT, MONEY_LIMIT, 10**15).cumulative(10**15)
 
 
-@given(st.integers(0, 10**6), st.lists(st.integers(0, 10**12), min_size=3, max_size=3))
-def test_compensation_telescopes_and_covers_cost(rate, levels):
-    a, b, c = sorted(levels)
-    assert compensation(rate, a, c) == compensation(rate, a, b) + compensation(rate, b, c)
-    assert 0 <= compensation(rate, 0, c) - rate * c / NANO < 1 + 1e-6
+@given(st.integers(1, 10**6), st.integers(0, 9_999), st.integers(0, 50), st.integers(0, 10 * NANO))
+def test_a_reserve_lifted_to_the_compensation_pays_owners_for_all_budget_used_and_the_fee_on_it(rate, fee, wider, used):
+    low = compensation(rate, fee)
+    brought = ReserveCurve(low, low + wider, 10 * NANO).cumulative(used)
+    assert brought * (10_000 - fee) * NANO >= rate * used * 10_000
 
 
-@pytest.mark.parametrize(("rate", "used", "after"), [(-1, 0, 1), (1, 2, 1), (1, -1, 1), (0.5, 0, 1)])
-def test_bad_compensation_is_refused(rate, used, after):
+def test_compensation_is_the_least_low_that_does():
+    assert (compensation(250, 1500), compensation(0, 0), compensation(1, 0)) == (800, 0, 3)
+    assert compensation(10**12, 0) == math.ceil(Fraction(2_718_281_828_459_045_236, 10**18) * 10**12)
+    bare = ReserveCurve(799, 799, 10**15)  # at the very start the margin is low/e: 799/e·0.85 < 250 ≤ 800/e·0.85
+    assert bare.cumulative(NANO) * 0.85 < 250 <= ReserveCurve(800, 800, 10**15).cumulative(NANO) * 0.85
+
+
+@pytest.mark.parametrize(("rate", "fee"), [(-1, 0), (1, 10_000), (1, -1), (0.5, 0), (MONEY_LIMIT, 0)])
+def test_bad_compensation_is_refused(rate, fee):
     with pytest.raises(InvalidPriceError):
-        compensation(rate, used, after)
+        compensation(rate, fee)
 
 
 def best_caps(values, costs, total):
