@@ -37,7 +37,7 @@ from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.queries.model import Mean, Quantile, Threshold
 from app.settings import Settings
-from app.store.schema import entitlements, orders, products, quotes
+from app.store.schema import entitlements, orders, quotes
 from app.views import ProductView
 from pricing.book import PriceBook
 from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
@@ -183,18 +183,17 @@ class Desk:
         A mean is two orders, of its sum and of its count: both or none.
 
         Args:       computed: the draws of each chain that were due when the caller made them. licence: the one that the
-                    buyer says to accept, where it does.
+                    buyer accepts; an analyst, who buys nothing, need not.
         Raises:     ChainUndrawnError: admitted, but the tier must be drawn first, or again: others were faster.
                     QuoteExpiredError, ForbiddenError, InsufficientFundsError, BudgetRefusedError, IdempotencyError:
-                    refused, nothing stored.
+                    refused, nothing stored. InvalidRequestError, ConflictError: none, or another, licence is accepted.
         """
-        if licence is not None:
-            _check_licence(connection, quote_id, caller, licence)
         whole = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
-        placed, other = self._order_one(connection, caller, quote_id, whole, key, now, computed or {})
-        second = self._replay(connection, caller, _PART + key, whole) if placed.replayed else None
+        made = computed or {}
+        placed, other = self._order_one(connection, caller, quote_id, whole, key, now, made, licence)
+        second = self._replay(connection, caller, _PART + key, whole, licence) if placed.replayed else None
         if other:  # a mean is two orders of one transaction, under one key
-            second, _ = self._order_one(connection, caller, other, whole, _PART + key, now, computed or {})
+            second, _ = self._order_one(connection, caller, other, whole, _PART + key, now, made, licence)
         return replace(placed, companion=second)
 
     def _order_one(
@@ -206,13 +205,15 @@ class Desk:
         key: str,
         now: datetime,
         computed: Computed,
+        licence: str | None,
     ) -> tuple[PlacedOrder, str]:
         """Place one order; return it with the quote that goes with its own, or "" for none."""
-        placed = self._replay(connection, caller, key, digest)
+        placed = self._replay(connection, caller, key, digest, licence)
         if placed is not None:
             return placed, ""
         cited = _quote_of(connection, caller, quote_id)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
+        _check_licence(row, caller, licence)
         _on_sale(row, caller, part=key.startswith(_PART))
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
@@ -267,7 +268,9 @@ class Desk:
         )
         return placed, cited.companion or ""
 
-    def _replay(self, connection: Connection, caller: Caller, key: str, digest: str) -> PlacedOrder | None:
+    def _replay(
+        self, connection: Connection, caller: Caller, key: str, digest: str, licence: str | None
+    ) -> PlacedOrder | None:
         wanted = select(orders).where(orders.c.account_id == caller.id, orders.c.idempotency_key == key)
         row = connection.execute(wanted).one_or_none()
         if row is None:
@@ -275,6 +278,7 @@ class Desk:
         if row.request_digest != digest:
             raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
         chain, listed = chain_of_product(connection, self.settings, row.product_id)
+        _check_licence(listed, caller, licence)
         tier = chain.tier(row.law)
         assert tier.sealed is not None
         assert tier.commitment is not None
@@ -438,16 +442,12 @@ def _quote_of(connection: Connection, caller: Caller, quote_id: str) -> Row[Any]
     return row
 
 
-def _check_licence(connection: Connection, quote_id: str, caller: Caller, licence: str) -> None:
-    """Refuse an order whose buyer read other terms than the product's, before anything else is decided."""
-    wanted = (
-        select(products.c.licence)
-        .join(quotes, quotes.c.product_id == products.c.id)
-        .where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
-    )
-    offered = connection.execute(wanted).scalar_one_or_none()
-    if offered is not None and offered != licence:
-        raise ConflictError("licence: expected the one in the quote, got another", licence=offered)
+def _check_licence(row: Row[Any], caller: Caller, licence: str | None) -> None:
+    """Refuse an order whose buyer accepts no terms, or others than the product's."""
+    if licence is None and caller.role is not Role.ANALYST:
+        raise InvalidRequestError("licence: expected the one in the quote, got none")
+    if licence is not None and licence != row.licence:
+        raise ConflictError("licence: expected the one in the quote, got another", licence=row.licence)
 
 
 def _place_of(view: ProductView, selection: Selection) -> int:

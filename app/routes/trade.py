@@ -21,6 +21,7 @@ from app.errors import (
     NotEntitledError,
     NotFoundError,
     QuoteExpiredError,
+    SnapshotAbsentError,
 )
 from app.market import Answer, Market
 from app.store.schema import orders
@@ -67,6 +68,7 @@ async def quote(
             InsufficientFundsError,
             NotFoundError,
             QuoteExpiredError,
+            SnapshotAbsentError,
         ),
     },
     status_code=201,
