@@ -34,6 +34,7 @@ from app.errors import (
     UnauthorizedError,
 )
 from app.formats.kept import Renderings
+from app.jobs.orders import ORDER, OrderJob, order_job
 from app.jobs.runner import Jobs, Kinds
 from app.keyring import Keyring
 from app.log.epochs import log_keys
@@ -129,7 +130,10 @@ class Market:
 
     def _kinds(self) -> Kinds:
         """The work of each kind of job, whoever does it."""
-        return {AUDIT: lambda database, progress: price_audit(database, time_text(self.clock()), progress)}
+        return {
+            AUDIT: lambda database, task: price_audit(database, time_text(self.clock()), task),
+            ORDER: order_job(self._place_now),
+        }
 
     async def close(self) -> None:
         """Finish writes and let everything go."""
@@ -164,6 +168,25 @@ class Market:
         except ChainUndrawnError as undrawn:
             placed = await self._draw_and_order(undrawn.chain.id, caller, quote, key, licence)
         return placed, *(await self.reveal(placed))
+
+    async def order_or_job(self, caller: Caller, quote: str, key: str, licence: str | None) -> PlacedOrder | str:
+        """Place an order that needs no draw, or be refused; else return the job that draws and places it."""
+        wanted = OrderJob(quote=quote, key=key, licence=licence)
+        try:
+            return await self.database.write(self._sale(caller, wanted))
+        except ChainUndrawnError:
+            return await self.jobs.start(caller.id, ORDER, wanted.text())
+
+    def _sale(self, caller: Caller, wanted: OrderJob) -> Callable[[Connection], PlacedOrder]:
+        now, desk = self.clock(), self.desk
+        return lambda connection: desk.order(connection, caller, wanted.quote, wanted.key, now, licence=wanted.licence)
+
+    def _place_now(self, caller: Caller, wanted: OrderJob) -> PlacedOrder:
+        """Place an order in the thread of its job."""
+        try:
+            return self.database.submit(self._sale(caller, wanted)).result()
+        except ChainUndrawnError as undrawn:
+            return self._draw_in_turn(undrawn.chain.id, caller, wanted.quote, wanted.key, wanted.licence)
 
     async def reveal(self, placed: PlacedOrder) -> tuple[Answer, Unsealed]:
         """Return the answer of an order that has been committed, and put it into the cache."""
