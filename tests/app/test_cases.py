@@ -37,9 +37,10 @@ def test_a_truth_that_is_missing_is_refused_before_any_charge_or_draw(
 
     monkeypatch.setattr(SnapshotFiles, "truth", none)
     assert fair.order(buyer, quote).status_code == 503
-    monkeypatch.setattr(SnapshotFiles, "truth", lambda _self, _chain: (float("nan"),) * len(CITIES))
-    refused = fair.order(buyer, quote)
-    assert refused.status_code >= 400
+    for truth in ((float("nan"),) * len(CITIES), (1.0,) * len(CITIES), (True,) * len(CITIES), (7,), ()):
+        monkeypatch.setattr(SnapshotFiles, "truth", lambda _self, _chain, truth=truth: truth)
+        refused = fair.order(buyer, quote)
+        assert (refused.status_code, refused.json()["type"].rsplit("/", 1)[-1]) == (500, "integrity"), truth
     assert fair.stored() == before
     monkeypatch.undo()
     assert fair.order(buyer, quote).status_code == 201
