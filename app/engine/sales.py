@@ -102,13 +102,17 @@ class Desk:
     ) -> Mapping[str, Any]:
         """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
         parts = parts_of(connection, product)
-        _on_sale(chain_of_product(connection, self.settings, product)[1], caller)
+        own = chain_of_product(connection, self.settings, product)
+        _on_sale(own[1], caller)
         if len(parts) > 1 and selection.within is not None:
             raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
         choice: Selection | int = selection
         if len(parts) > 1:
             choice = _place_of(product_view(connection, product), selection)
-        made = [self._quote(connection, caller, part, choice, now) for part in reversed(parts)]
+        loaded = {product: own}
+        for part in parts[1:]:
+            loaded[part] = chain_of_product(connection, self.settings, part)
+        made = [self._quote(connection, caller, part, loaded[part], choice, now) for part in reversed(parts)]
         for first, second in pairwise(made):
             linked = quotes.update().where(quotes.c.id == second["quote"]).values(companion=first["quote"])
             connection.execute(linked)
@@ -120,9 +124,15 @@ class Desk:
         return whole
 
     def _quote(
-        self, connection: Connection, caller: Caller, product: str, selection: Selection | int, now: datetime
+        self,
+        connection: Connection,
+        caller: Caller,
+        product: str,
+        loaded: tuple[ChainState, Row[Any]],
+        selection: Selection | int,
+        now: datetime,
     ) -> Mapping[str, Any]:
-        chain, row = chain_of_product(connection, self.settings, product)
+        chain, row = loaded
         book = book_of_chain(connection, chain.id)
         laws = offered_laws(connection, product)
         if isinstance(selection, int):
