@@ -441,3 +441,34 @@ def test_long_random_lives_of_markets_agree_with_their_model() -> None:
         max_examples=40, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=QUIET
     )
     run_state_machine_as_test(MarketMachine, settings=profile)
+
+
+def test_a_life_with_every_kind_of_event_agrees_with_its_model() -> None:
+    """The random lives are short; this one meets late tiers, a mean, a reservation, refunds, kills and a restored copy."""
+    life = MarketMachine()
+    try:
+        life.open()
+        for what in range(4):  # a histogram, a count, a count on a reserving ledger, a mean
+            life.buy(2, what, 3, again=True)
+            life.sends_a_message_that_is_late(1, what, 2)
+            life.agrees_with_the_model()
+        life.is_copied()
+        life.is_refunded(0, 2)
+        for place in (3, 30, 60):
+            life.adds_a_late_tier()
+            life.is_killed_while_buying(2, len(life.offers) - 1, 0, place)
+            life.agrees_with_the_model()
+        while life.late:
+            life.delivers_a_late_message_twice(0)
+        life.is_killed_while_buying(2, 3, 1, 45)
+        life.redis_is_wiped()
+        life.is_put_back_to_yesterday_and_replayed()
+        life.adds_a_snapshot()
+        life.buy(2, 0, 2, again=True)
+        life.buy(0, 2, 1, again=False)
+        life.agrees_with_the_model()
+        assert len(life.model.charged) >= 6
+        assert len(life.model.answers) >= 10
+        life.is_audited()
+    finally:
+        life.teardown()
