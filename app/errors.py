@@ -20,6 +20,7 @@ __all__ = [
     "NotEntitledError",
     "NotFoundError",
     "QuoteExpiredError",
+    "SnapshotAbsentError",
     "StoreBehindError",
     "StoreUnavailableError",
     "TooManyRequestsError",
@@ -149,6 +150,12 @@ class StoreUnavailableError(AppError):
     """A part of the state cannot be reached, so nothing is decided."""
 
     status, kind, title = 503, "unavailable", "A store cannot be reached"
+
+
+class SnapshotAbsentError(StoreUnavailableError):
+    """This machine does not hold the data that an undrawn tier would be drawn from; what was sold is served."""
+
+    kind, title = "snapshot-absent", "The data is not on this machine"
 
 
 class StoreBehindError(StoreUnavailableError):

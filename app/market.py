@@ -39,6 +39,7 @@ from app.errors import (
     UnauthorizedError,
 )
 from app.formats.kept import Renderings
+from app.jobs.orders import ORDER, OrderJob, order_job
 from app.jobs.runner import Jobs, Kinds
 from app.keyring import Keyring
 from app.log.epochs import log_keys
@@ -145,8 +146,9 @@ class Market:
     def _kinds(self) -> Kinds:
         """The work of each kind of job, whoever does it."""
         return {
-            AUDIT: lambda database, progress: price_audit(database, time_text(self.clock()), progress),
-            LOG_AUDIT: lambda _, progress: log_audit(self, progress),
+            AUDIT: lambda database, task: price_audit(database, time_text(self.clock()), task),
+            LOG_AUDIT: lambda _, task: log_audit(self, task),
+            ORDER: order_job(self._place_now),
         }
 
     async def close(self) -> None:
@@ -184,6 +186,29 @@ class Market:
             placed = await self._refusing(drawn)
         return placed, *(await self.reveal(placed))
 
+    async def order_or_job(self, caller: Caller, quote: str, key: str, licence: str | None) -> PlacedOrder | str:
+        """Place an order that needs no draw, or be refused; else return the job that draws and places it."""
+        wanted = OrderJob(quote=quote, key=key, licence=licence)
+        try:
+            return await self._refusing(self.database.write(self._sale(caller, wanted)))
+        except ChainUndrawnError:
+            return await self.jobs.start(caller.id, ORDER, wanted.text())
+
+    def _sale(self, caller: Caller, wanted: OrderJob) -> Callable[[Connection], PlacedOrder]:
+        now, desk = self.clock(), self.desk
+        return lambda connection: desk.order(connection, caller, wanted.quote, wanted.key, now, licence=wanted.licence)
+
+    def _place_now(self, caller: Caller, wanted: OrderJob) -> PlacedOrder:
+        """Place an order in the thread of its job; what the gate refuses freezes its chain here, too."""
+        try:
+            try:
+                return self.database.submit(self._sale(caller, wanted)).result()
+            except ChainUndrawnError as undrawn:
+                return self._draw_in_turn(undrawn.chain.id, caller, wanted.quote, wanted.key, wanted.licence)
+        except ReleaseRefusedError as refused:
+            self.database.submit(self._freezing(refused)).result()
+            raise
+
     async def reveal(self, placed: PlacedOrder) -> tuple[Answer, Unsealed]:
         """Return the answer of an order that has been committed, and put it into the cache."""
         unsealed = self.engine.unseal(placed.chain, placed.tier, placed.sealed, placed.commitment)
@@ -205,10 +230,16 @@ class Market:
         try:
             return await sale
         except ReleaseRefusedError as refused:
-            at, found = time_text(self.clock()), refused.found
-            stopped = await self.database.write(lambda connection: freeze(connection, self.keyring, found, "gate", at))
-            self.alarm(found, stopped, "gate")
+            await self.database.write(self._freezing(refused))
             raise
+
+    def _freezing(self, refused: ReleaseRefusedError) -> Callable[[Connection], None]:
+        at, found = time_text(self.clock()), refused.found
+
+        def work(connection: Connection) -> None:
+            self.alarm(found, freeze(connection, self.keyring, found, "gate", at), "gate")
+
+        return work
 
     async def reading(self, caller: Caller, product: str, law: str) -> dict[str, Any]:
         """Return what is read off the answers that a caller holds of one tier of a product.

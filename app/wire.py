@@ -286,7 +286,7 @@ class ThawRequest(_Request, frozen=True, kw_only=True):
 
 
 class OrderRequest(_Request, frozen=True, kw_only=True):
-    """An order cites a quote, and accepts the licence in it; `licence` says which one the buyer has read."""
+    """An order cites a quote and accepts the licence in it, by its name; only an analyst, who pays nothing, may not."""
 
     quote: Identity
     licence: Line | None = None

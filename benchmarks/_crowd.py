@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from app.store.database import open_engine
 from app.store.schema import draws, orders
-from benchmarks._stand import Stand, key_header
+from benchmarks._stand import LICENCE, Stand, key_header
 
 __all__ = ["Crowd", "crowd"]
 
@@ -44,7 +44,8 @@ def crowd(stand: Stand, buyers: int) -> Crowd:
         with httpx.Client(base_url=base, timeout=60) as client:
             client.get("/health/live")
             gate.wait()
-            replies[number] = client.post("/v1/orders", json={"quote": quotes[number]}, headers=headers)
+            body = {"quote": quotes[number], "licence": LICENCE}
+            replies[number] = client.post("/v1/orders", json=body, headers=headers)
 
     threads = [threading.Thread(target=buy, args=(number,)) for number in range(buyers)]
     for thread in threads:

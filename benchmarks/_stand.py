@@ -17,8 +17,9 @@ from app.demo.run import open_operator
 from app.embedded import die_with_parent, embedded_redis, free_port
 from app.settings import Settings
 
-__all__ = ["Fair", "Server", "Stand", "key_header", "market", "product_body"]
+__all__ = ["LICENCE", "Fair", "Server", "Stand", "key_header", "market", "product_body"]
 
+LICENCE = "bench/1"
 _GRANIAN = ("granian", "--interface", "asgi", "--factory", "--loop", "uvloop", "--log-level", "warning")
 
 
@@ -140,7 +141,7 @@ class Fair:
 
     def order(self, buyer: str, quote: str, key: str) -> dict[str, Any]:
         """Buy."""
-        return self.post("/v1/orders", {"quote": quote}, buyer, **{"Idempotency-Key": key})
+        return self.post("/v1/orders", {"quote": quote, "licence": LICENCE}, buyer, **{"Idempotency-Key": key})
 
     def metric(self, name: str) -> float:
         """Return a metric, summed over all processes and labels."""
@@ -166,7 +167,7 @@ def product_body(dataset: str, number: int) -> dict[str, Any]:
         "title": f"Late by more than {30 + number}",
         "unit_label": "flights",
         "left_out": "flights of one aircraft beyond 10",
-        "licence": "bench/1",
+        "licence": LICENCE,
         "currency": "EUR",
         "query": {
             "measure": {"type": "count", "of": "rows"},

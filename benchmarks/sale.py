@@ -23,7 +23,7 @@ from app.settings import Settings
 from app.store.schema import accounts, datasets, orders, postings
 from benchmarks._postgres import durable_postgres
 from benchmarks._replay import Statement, commit_again, recording
-from benchmarks._stand import Stand, key_header, market
+from benchmarks._stand import LICENCE, Stand, key_header, market
 from benchmarks.row import Row, at_least, at_most, beside
 
 CLIENTS, PRODUCTS, SALES = 16, 50, 1_000
@@ -106,7 +106,8 @@ def _sell(stand: Stand, wishes: list[list[_Wish]]) -> tuple[float, list[dict[str
             for wish in mine:
                 asked = {"product": wish.product, "epsilon": wish.epsilon}
                 quote = _post(connection, "/v1/quotes", asked, wish.buyer)["quote"]
-                sold.append(_post(connection, "/v1/orders", {"quote": quote}, wish.buyer, wish.key))
+                wanted = {"quote": quote, "licence": LICENCE}
+                sold.append(_post(connection, "/v1/orders", wanted, wish.buyer, wish.key))
         except BaseException as error:
             failures.append(error)
         finally:
@@ -157,7 +158,7 @@ async def _one_sale(stand: Stand, dataset: str) -> list[Statement]:
                 return second.desk.offer(connection, found(connection), product, Selection(epsilon="1"), now)
 
             def order(connection: Any) -> Any:
-                return second.desk.order(connection, found(connection), quote["quote"], "once", now)
+                return second.desk.order(connection, found(connection), quote["quote"], "once", now, licence=LICENCE)
 
             quote = second.database.submit(offer).result()
             second.database.submit(order).result()

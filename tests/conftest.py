@@ -32,6 +32,7 @@ COLUMNS = [
 ]
 CITIES = ["Athens", "Bergen", "Cork"]
 BIG = 10**14
+LICENCE = "terms/1"
 
 
 def rows(seed: int = 7, people: int = 60) -> str:
@@ -112,7 +113,7 @@ class Fair:
             "title": "Rows by city",
             "unit_label": "rows",
             "left_out": "rows beyond 3 of a person",
-            "licence": "terms/1",
+            "licence": LICENCE,
             "currency": "EUR",
             "query": query or HISTOGRAM,
             "tiers": tiers(("2", 9000), ("1", 3000), ("0.5", 1200), ("0.1", 500)),
@@ -131,7 +132,8 @@ class Fair:
         return str(response.json()["quote"])
 
     def order(self, who: Person, quote: str, key: str = "k") -> Any:
-        return self.client.post("/v1/orders", json={"quote": quote}, headers=who.headers | {"Idempotency-Key": key})
+        body = {"quote": quote} if who.role == "analyst" else {"quote": quote, "licence": LICENCE}
+        return self.client.post("/v1/orders", json=body, headers=who.headers | {"Idempotency-Key": key})
 
     def buy(self, who: Person, product: dict[str, Any], epsilon: str, key: str | None = None) -> dict[str, Any]:
         response = self.order(who, self.quote(who, product, epsilon), key or f"k-{product['product']}-{epsilon}")

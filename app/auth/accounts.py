@@ -17,6 +17,7 @@ __all__ = [
     "NewAccount",
     "NewKey",
     "Role",
+    "active_caller",
     "change_ceiling",
     "create_account",
     "find_caller",
@@ -163,6 +164,15 @@ def find_caller(connection: Connection, key_digest: str) -> Caller | None:
     if row.suspended_at is not None:
         raise AccountSuspendedError("account: expected one that is not suspended, got a suspended one")
     return Caller(row.id, Role(row.role), row.pseudonym, row.ceiling_nano)
+
+
+def active_caller(connection: Connection, account: str) -> Caller:
+    """Return an account by its id as it may act now; raises NotFoundError, AccountSuspendedError."""
+    holder = holder_of(connection, account)
+    suspended = select(accounts.c.suspended_at).where(accounts.c.id == account)
+    if connection.execute(suspended).scalar_one() is not None:
+        raise AccountSuspendedError("account: expected one that is not suspended, got a suspended one")
+    return holder
 
 
 def holder_of(connection: Connection, account: str) -> Caller:

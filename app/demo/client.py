@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
 import httpx
@@ -38,16 +39,18 @@ class Person:
         """Ask what a tier costs me now."""
         return await self.post("/v1/quotes", {"product": product, "epsilon": epsilon})
 
-    async def buy(self, product: str, epsilon: str, *, key: str, quoted: str | None = None) -> dict[str, Any]:
+    async def buy(
+        self, product: str, epsilon: str, *, key: str, quoted: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Quote and order a tier."""
-        quote = quoted or (await self.quote(product, epsilon))["quote"]
-        return await self.post("/v1/orders", {"quote": quote}, **{"Idempotency-Key": key})
+        quote = quoted or await self.quote(product, epsilon)
+        return await self.post("/v1/orders", _accepting(quote), **{"Idempotency-Key": key})
 
-    async def order_and_hang_up(self, quote: str, key: str) -> None:
+    async def order_and_hang_up(self, quoted: dict[str, Any], key: str) -> None:
         """Send an order and drop the connection before any answer can be read."""
         host, port = self._base.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        body = f'{{"quote":"{quote}"}}'
+        body = json.dumps(_accepting(quoted))
         lines = [
             "POST /v1/orders HTTP/1.1",
             f"Host: {host}",
@@ -67,6 +70,11 @@ class Person:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+def _accepting(quoted: dict[str, Any]) -> dict[str, str]:
+    """An order of what was quoted, under the licence that the quote names."""
+    return {"quote": quoted["quote"], "licence": quoted["licence"]}
 
 
 def _checked(response: httpx.Response) -> httpx.Response:

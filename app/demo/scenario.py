@@ -104,7 +104,7 @@ class _Stage:
     async def trade(self) -> None:
         ada, bruno, chiara, dev, ines = (self.cast[name] for name in ("Ada", "Bruno", "Chiara", "Dev", "Ines"))
         self.say("Four buyers order at once; Bruno's connection drops, and he sends his order again")
-        quoted = (await bruno.quote(self.product["late"], "1"))["quote"]
+        quoted = await bruno.quote(self.product["late"], "1")
 
         async def bruno_twice() -> None:
             await bruno.order_and_hang_up(quoted, "bruno-1")
@@ -144,7 +144,7 @@ class _Stage:
         self.out.payout = {**earned, "owner": owner.name, "paid_now_minor": paid["paid_minor"][owner.account]}
 
     async def buys(
-        self, who: Person, name: str, epsilon: str, *, key: str, quoted: str | None = None, note: str = ""
+        self, who: Person, name: str, epsilon: str, *, key: str, quoted: dict[str, Any] | None = None, note: str = ""
     ) -> None:
         started = time.perf_counter()
         sold = await who.buy(self.product[name], epsilon, key=key, quoted=quoted)

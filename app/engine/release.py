@@ -83,7 +83,7 @@ class ReleaseEngine:
         if chain.drawn:
             drawn: tuple[Draw, ...] = (self._late(chain, tier, key_of),)
         else:
-            drawn = draw_chain(self._files.truth(chain), self._specs(chain), key_of)
+            drawn = draw_chain(self._truth(chain), self._specs(chain), key_of)
         return tuple(self._seal(chain, draw, keys[draw.spec]) for draw in drawn)
 
     def again(self, chain: ChainState) -> tuple[ComputedDraw, ...]:
@@ -99,12 +99,19 @@ class ReleaseEngine:
                 return self.replay_key(chain.owner, drawn)
 
             if spec.role is Role.BASE:
-                made += draw_chain(self._files.truth(chain), [spec], key_of)
+                made += draw_chain(self._truth(chain), [spec], key_of)
             else:
                 made.append(self._insert(chain, tier.document, made, key_of, spec.epoch))
             if made[-1].spec != spec:
                 raise IntegrityError("draws: expected each from its nearest known neighbours, got another")
         return tuple(self._seal(chain, draw, self.replay_key(chain.owner, draw.spec)) for draw in made)
+
+    def _truth(self, chain: ChainState) -> tuple[int, ...]:
+        """Return the exact answer; one that is no answer to the question is the market's fault and names no value."""
+        truth = self._files.truth(chain)
+        if len(truth) != chain.length or not all(type(value) is int for value in truth):
+            raise IntegrityError("truth: expected one whole number for each key, got something else")
+        return truth
 
     def _late(self, chain: ChainState, tier: Tier, key_of: Callable[[DrawSpec], bytes]) -> Draw:
         known = []
@@ -121,7 +128,7 @@ class ReleaseEngine:
         if spec.role is not Role.LATE_TOP:
             return insert(law, known, key_of, epoch=epoch)
         base = next(draw.spec for draw in known if draw.spec.role is Role.BASE)
-        truth, base_key = self._files.truth(chain), self.replay_key(chain.owner, base)
+        truth, base_key = self._truth(chain), self.replay_key(chain.owner, base)
         try:
             return insert(law, known, key_of, epoch=epoch, truth=truth, base_key=base_key)
         except TruthChangedError:

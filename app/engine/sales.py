@@ -40,7 +40,7 @@ from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.queries.model import Mean, Quantile, Threshold
 from app.settings import Settings
-from app.store.schema import entitlements, orders, products, quotes
+from app.store.schema import entitlements, orders, quotes
 from app.views import ProductView
 from pricing.book import PriceBook
 from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
@@ -116,13 +116,17 @@ class Desk:
     ) -> Mapping[str, Any]:
         """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
         parts = parts_of(connection, product)
-        _on_sale(chain_of_product(connection, self.settings, product)[1], caller)
+        own = chain_of_product(connection, self.settings, product)
+        _on_sale(own[1], caller)
         if len(parts) > 1 and selection.within is not None:
             raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
         choice: Selection | int = selection
         if len(parts) > 1:
             choice = _place_of(product_view(connection, product), selection)
-        made = [self._quote(connection, caller, part, choice, now) for part in reversed(parts)]
+        loaded = {product: own}
+        for part in parts[1:]:
+            loaded[part] = chain_of_product(connection, self.settings, part)
+        made = [self._quote(connection, caller, part, loaded[part], choice, now) for part in reversed(parts)]
         for first, second in pairwise(made):
             linked = quotes.update().where(quotes.c.id == second["quote"]).values(companion=first["quote"])
             connection.execute(linked)
@@ -134,9 +138,15 @@ class Desk:
         return whole
 
     def _quote(
-        self, connection: Connection, caller: Caller, product: str, selection: Selection | int, now: datetime
+        self,
+        connection: Connection,
+        caller: Caller,
+        product: str,
+        loaded: tuple[ChainState, Row[Any]],
+        selection: Selection | int,
+        now: datetime,
     ) -> Mapping[str, Any]:
-        chain, row = chain_of_product(connection, self.settings, product)
+        chain, row = loaded
         refuse_frozen(connection, chain.id)
         book = book_of_chain(connection, chain.id)
         laws = offered_laws(connection, product)
@@ -198,18 +208,18 @@ class Desk:
         A mean is two orders, of its sum and of its count: both or none.
 
         Args:       computed: the draws of each chain that were due when the caller made them. licence: the one that the
-                    buyer says to accept, where it does.
+                    buyer accepts; an analyst, who buys nothing, need not.
         Raises:     ChainUndrawnError: admitted, but the tier must be drawn first, or again: others were faster.
                     QuoteExpiredError, ForbiddenError, ChainFrozenError, ReleaseRefusedError, InsufficientFundsError,
-                    BudgetRefusedError, IdempotencyError: refused, nothing stored.
+                    BudgetRefusedError, IdempotencyError: refused, nothing stored. InvalidRequestError, ConflictError:
+                    none, or another, licence is accepted.
         """
-        if licence is not None:
-            _check_licence(connection, quote_id, caller, licence)
         whole = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
-        placed, other = self._order_one(connection, caller, quote_id, whole, key, now, computed or {})
-        second = self._replay(connection, caller, _PART + key, whole) if placed.replayed else None
+        made = computed or {}
+        placed, other = self._order_one(connection, caller, quote_id, whole, key, now, made, licence)
+        second = self._replay(connection, caller, _PART + key, whole, licence) if placed.replayed else None
         if other:  # a mean is two orders of one transaction, under one key
-            second, _ = self._order_one(connection, caller, other, whole, _PART + key, now, computed or {})
+            second, _ = self._order_one(connection, caller, other, whole, _PART + key, now, made, licence)
         return replace(placed, companion=second)
 
     def _order_one(
@@ -221,13 +231,15 @@ class Desk:
         key: str,
         now: datetime,
         computed: Computed,
+        licence: str | None,
     ) -> tuple[PlacedOrder, str]:
         """Place one order; return it with the quote that goes with its own, or "" for none."""
-        placed = self._replay(connection, caller, key, digest)
+        placed = self._replay(connection, caller, key, digest, licence)
         if placed is not None:
             return placed, ""
         cited = _quote_of(connection, caller, quote_id)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
+        _check_licence(row, caller, licence)
         _on_sale(row, caller, part=key.startswith(_PART))
         refuse_frozen(connection, chain.id)
         tier = chain.tier(cited.law)
@@ -286,7 +298,9 @@ class Desk:
         )
         return placed, cited.companion or ""
 
-    def _replay(self, connection: Connection, caller: Caller, key: str, digest: str) -> PlacedOrder | None:
+    def _replay(
+        self, connection: Connection, caller: Caller, key: str, digest: str, licence: str | None
+    ) -> PlacedOrder | None:
         wanted = select(orders).where(orders.c.account_id == caller.id, orders.c.idempotency_key == key)
         row = connection.execute(wanted).one_or_none()
         if row is None:
@@ -294,6 +308,7 @@ class Desk:
         if row.request_digest != digest:
             raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
         chain, listed = chain_of_product(connection, self.settings, row.product_id)
+        _check_licence(listed, caller, licence)
         tier = chain.tier(row.law)
         assert tier.sealed is not None
         assert tier.commitment is not None
@@ -459,16 +474,12 @@ def _quote_of(connection: Connection, caller: Caller, quote_id: str) -> Row[Any]
     return row
 
 
-def _check_licence(connection: Connection, quote_id: str, caller: Caller, licence: str) -> None:
-    """Refuse an order whose buyer read other terms than the product's, before anything else is decided."""
-    wanted = (
-        select(products.c.licence)
-        .join(quotes, quotes.c.product_id == products.c.id)
-        .where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
-    )
-    offered = connection.execute(wanted).scalar_one_or_none()
-    if offered is not None and offered != licence:
-        raise ConflictError("licence: expected the one in the quote, got another", licence=offered)
+def _check_licence(row: Row[Any], caller: Caller, licence: str | None) -> None:
+    """Refuse an order whose buyer accepts no terms, or others than the product's."""
+    if licence is None and caller.role is not Role.ANALYST:
+        raise InvalidRequestError("licence: expected the one in the quote, got none")
+    if licence is not None and licence != row.licence:
+        raise ConflictError("licence: expected the one in the quote, got another", licence=row.licence)
 
 
 def _place_of(view: ProductView, selection: Selection) -> int:

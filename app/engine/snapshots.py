@@ -9,7 +9,7 @@ from app.engines.duckdb_engine import DuckDBSnapshot, seal
 from app.engines.errors import EngineError
 from app.engines.postgres_engine import PostgresSnapshot
 from app.engines.rendering import PostgresTable
-from app.errors import IntegrityError
+from app.errors import IntegrityError, SnapshotAbsentError
 from app.keyring import Keyring
 from app.sources import Source
 
@@ -27,12 +27,15 @@ class SnapshotFiles:
     def truth(self, chain: ChainState) -> tuple[int, ...]:
         """Return the exact answer of a chain's question, from the very bytes that were sealed.
 
-        Raises:     IntegrityError: the file is missing, or file or table are altered; nothing is read from them.
+        Raises:     SnapshotAbsentError: the file is not on this machine. IntegrityError: file or table are altered;
+                    nothing is read from them.
                     EngineError: the server that keeps the table does not answer, or is no longer named.
         """
         if chain.source is not None:
             kept = self._kept(chain.source, chain.snapshot)
             return kept.checked(chain.query, self._keyring.content, chain.seal)
+        if not chain.file.is_file():
+            raise SnapshotAbsentError("snapshot: expected its file on this machine, got none")
         if seal(chain.file, self._keyring.content) != chain.seal:
             raise IntegrityError("snapshot: expected the content that was sealed, got other content")
         with self._lock:

@@ -1,9 +1,10 @@
-"""Jobs: a row a job, a turn a run. A job is a kind and nothing else, so whoever finds it abandoned can do it."""
+"""Jobs: a row a job, a turn a run. A job is its kind and its request, so whoever finds it abandoned can do it."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,11 +17,26 @@ from app.store.database import Database
 from app.store.exclusive import Turns
 from app.store.schema import jobs
 
-__all__ = ["Jobs", "Kinds", "Progress"]
+__all__ = ["Jobs", "Kinds", "Progress", "Task"]
 
 Progress = Callable[[str], None]
-Kinds = Mapping[str, Callable[[Database, Progress], Mapping[str, Any]]]
-"""The work of each kind of job: a function of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job at work: for whom, what was asked for, and, called with a text, how far it is."""
+
+    account: str
+    request: str
+    progress: Progress
+
+    def __call__(self, text: str) -> None:
+        """Say how far it is."""
+        self.progress(text)
+
+
+Kinds = Mapping[str, Callable[[Database, Task], Mapping[str, Any]]]
+"""The work of each kind of job: a function of the store and of the task."""
 
 _AT_ONCE = 2
 _ATTEMPTS = 3
@@ -41,16 +57,30 @@ class Jobs:
         self._running: dict[str, asyncio.Future[None]] = {}
         self._watching: asyncio.Task[None] | None = None
 
-    async def start(self, account: str, kind: str) -> str:
-        """Store a job and begin it in a thread; return its id at once."""
-        job = await self.start_for(lambda _: account, kind)
-        assert job is not None
-        return job
+    async def start(self, account: str, kind: str, request: str = "{}") -> str:
+        """Store a job and begin it in a thread; return its id at once.
 
-    async def start_for(self, owner: Callable[[Connection], str | None], kind: str) -> str | None:
+        While a job of the account's runs with the same kind and request, that is the job.
+        """
+        same = select(jobs.c.id).where(
+            jobs.c.account_id == account,
+            jobs.c.kind == kind,
+            jobs.c.request_json == request,
+            jobs.c.state == "running",
+        )
+        found: list[str] = []
+
+        def unless_running(connection: Connection) -> str | None:
+            found[:] = connection.execute(same.limit(1)).scalars()
+            return None if found else account
+
+        return await self.start_for(unless_running, kind, request) or found[0]
+
+    async def start_for(self, owner: Callable[[Connection], str | None], kind: str, request: str = "{}") -> str | None:
         """Start a job for the account that `owner` names, or none; both are decided in one transaction."""
         job, at = new_id("job"), time_text(self._clock())
         row = {"id": job, "kind": kind, "state": "running", "progress": "queued", "created_at": at}
+        row["request_json"] = request
 
         def claim(connection: Connection) -> bool:
             account = owner(connection)
@@ -111,12 +141,13 @@ class Jobs:
     def _run_in_turn(self, job: str, kind: str) -> None:
         try:
             with self._turns.held("job", job, wait=False) as mine:
-                if mine and self._database.submit(lambda connection: _claim(connection, job)).result():
-                    self._run(job, kind)
+                claimed = self._database.submit(lambda connection: _claim(connection, job)).result() if mine else None
+                if claimed is not None:
+                    self._run(job, kind, *claimed)
         except AppError as error:
             _log.error("job put off", job=job, error=type(error).__name__)
 
-    def _run(self, job: str, kind: str) -> None:
+    def _run(self, job: str, kind: str, account: str, request: str) -> None:
         last = [""]
 
         def progress(text: str) -> None:
@@ -125,7 +156,12 @@ class Jobs:
                 self._database.submit(lambda connection: _update(connection, job, progress=text))
 
         try:
-            result = self._kinds[kind](self._database, progress)
+            result = self._kinds[kind](self._database, Task(account, request, progress))
+        except AppError as refused:
+            _log.warning("job refused", job=job, error=type(refused).__name__)
+            problem = {"type": refused.kind, "status": refused.status, "detail": refused.detail}
+            text = msgspec.json.encode(problem).decode()
+            ended: dict[str, str | None] = {"state": "failed", "progress": "failed", "result_json": text}
         except Exception as error:
             _log.error("job failed", job=job, error=type(error).__name__)
             ended = {"state": "failed", "progress": "failed", "result_json": None}
@@ -135,16 +171,16 @@ class Jobs:
         self._database.submit(lambda connection: _update(connection, job, **ended, ended_at=at)).result()
 
 
-def _claim(connection: Connection, job: str) -> bool:
-    """Count an attempt and return whether to make it: the job has no result yet, and has not been tried too often."""
-    row = connection.execute(select(jobs.c.state, jobs.c.attempts).where(jobs.c.id == job)).one()
+def _claim(connection: Connection, job: str) -> tuple[str, str] | None:
+    """Count an attempt and return for whom and what it is; None where it has a result, or was tried too often."""
+    row = connection.execute(select(jobs).where(jobs.c.id == job)).one()
     if row.state != "running":
-        return False
+        return None
     if row.attempts >= _ATTEMPTS:
         _update(connection, job, state="failed", progress="failed: its workers died")
-        return False
+        return None
     _update(connection, job, attempts=row.attempts + 1)
-    return True
+    return row.account_id, row.request_json
 
 
 def _update(connection: Connection, job: str, **values: Any) -> None:

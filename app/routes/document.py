@@ -64,6 +64,22 @@ _IDEMPOTENCY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!#-~]+$"},
     "description": "Makes a retry the same order.",
 }
+_PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "enum": ["respond-async"]},
+    "description": "Do not wait for a draw: 202 and a job where the tier must be drawn first.",
+}
+_BEGUN = {
+    "description": "A job draws the tier and places the order; its result names the order",
+    "headers": {name: {"schema": {"type": "string"}} for name in ("Location", "Preference-Applied")},
+    "content": {
+        "application/json": {
+            "schema": {"type": "object", "required": ["job"], "properties": {"job": {"type": "string"}}}
+        }
+    },
+}
 _FORMAT = {
     "name": "format",
     "in": "query",
@@ -146,6 +162,8 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
         responses[code] = body
     if (method, path) == ("GET", ANSWER_PATH):
         responses["304"] = {"description": "The representation is the one that If-None-Match names"}
+    if (method, path) == ("POST", "/v1/orders"):
+        responses["202"] = _BEGUN
     for status, kinds in sorted(_refusals(method, path, handler).items()):
         responses[str(status)] = _refusal(status, kinds)
     if path == "/health/ready":
@@ -166,7 +184,7 @@ def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[
         for name, option in schema["properties"].items():
             found.append({"name": name, "in": "query", "required": name in required, "schema": _without_null(option)})
     if (method, path) == ("POST", "/v1/orders"):
-        found.append(_IDEMPOTENCY)
+        found += [_IDEMPOTENCY, _PREFER]
     if handler.opt.get("formats"):
         found.append(_FORMAT)
     return found

@@ -23,6 +23,7 @@ from app.errors import (
     NotEntitledError,
     NotFoundError,
     QuoteExpiredError,
+    SnapshotAbsentError,
 )
 from app.market import Answer, Market
 from app.store.schema import orders
@@ -72,6 +73,7 @@ async def quote(
             InsufficientFundsError,
             NotFoundError,
             QuoteExpiredError,
+            SnapshotAbsentError,
         ),
     },
     status_code=201,
@@ -81,9 +83,20 @@ async def place(
     data: JSONBody[OrderRequest],
     market: NamedDependency[Market],
 ) -> Response[bytes]:
-    """Buy what a quote offers. The Idempotency-Key makes a retry the same order: same answer, one charge, one leaf."""
+    """Buy what a quote offers. The Idempotency-Key makes a retry the same order: same answer, one charge, one leaf.
+
+    With `Prefer: respond-async` (RFC 7240) a tier that must be drawn first is ordered by a job: 202 and where it is.
+    """
     key = _key(request.headers.get("idempotency-key"))
-    placed, sold, unsealed = await market.order(request.user, data.quote, key, data.licence)
+    if _waits_for_no_draw(request.headers.getall("prefer", [])):
+        begun = await market.order_or_job(request.user, data.quote, key, data.licence)
+        if isinstance(begun, str):
+            headers = {"Location": f"/v1/jobs/{begun}", "Preference-Applied": "respond-async"}
+            body = msgspec.json.encode({"job": begun})
+            return Response(body, status_code=202, headers=headers, media_type="application/json")
+        placed, (sold, unsealed) = begun, await market.reveal(begun)
+    else:
+        placed, sold, unsealed = await market.order(request.user, data.quote, key, data.licence)
     document = _placed(placed, sold, unsealed)
     if placed.companion is not None:
         document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
@@ -130,6 +143,12 @@ async def order(
     if receipt is None:
         raise NotFoundError("order: expected one of the caller's own, got another id")
     return Response(receipt.encode(), media_type="application/json")
+
+
+def _waits_for_no_draw(preferences: list[str]) -> bool:
+    """Whether a request prefers not to wait; preferences that are not known are ignored, as the RFC wants."""
+    names = (each.partition(";")[0].strip().lower() for line in preferences for each in line.split(","))
+    return "respond-async" in names
 
 
 def _key(header: str | None) -> str:

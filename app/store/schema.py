@@ -354,6 +354,7 @@ jobs = Table(
     Column("created_at", String(32), nullable=False),
     Column("ended_at", String(32)),
     Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("request_json", Text, nullable=False, server_default="{}"),
 )
 
 audit_reports = Table(

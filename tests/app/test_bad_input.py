@@ -296,7 +296,9 @@ def test_an_order_needs_an_idempotency_key(shop: Any, key: str | None) -> None:
     quote = shop.quote(shop.buyer, shop.listed, "1")
     headers = shop.buyer.headers | ({} if key is None else {"Idempotency-Key": key.encode("latin-1")})
     before = shop.stored()
-    assert shop.client.post("/v1/orders", json={"quote": quote}, headers=headers).status_code == 400
+    assert (
+        shop.client.post("/v1/orders", json={"quote": quote, "licence": "terms/1"}, headers=headers).status_code == 400
+    )
     assert shop.stored() == before
 
 

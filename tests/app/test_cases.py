@@ -9,9 +9,11 @@ from sqlalchemy import func, select
 from app.audit.verify import verify_export
 from app.engine.snapshots import SnapshotFiles
 from app.engines.errors import EngineError
+from app.market import Market
 from app.store.schema import accounts
-from tests.conftest import CITIES, HISTOGRAM, PEOPLE, Fair, tiers
-from tiers.errors import AuditError
+from tests.conftest import CITIES, HISTOGRAM, PEOPLE, TOTAL, Fair, tiers
+from tiers.accounting.filters import PureFilter
+from tiers.errors import AuditError, TierError
 
 HEADER = "person,city,amount,score,day\n"
 FEW = HEADER + "p1,Athens,1,1.0,2026-01-01\np2,Athens,2,1.0,2026-01-02\np3,Derby,3,1.0,2026-01-03\n"
@@ -37,9 +39,10 @@ def test_a_truth_that_is_missing_is_refused_before_any_charge_or_draw(
 
     monkeypatch.setattr(SnapshotFiles, "truth", none)
     assert fair.order(buyer, quote).status_code == 503
-    monkeypatch.setattr(SnapshotFiles, "truth", lambda _self, _chain: (float("nan"),) * len(CITIES))
-    refused = fair.order(buyer, quote)
-    assert refused.status_code >= 400
+    for truth in ((float("nan"),) * len(CITIES), (1.0,) * len(CITIES), (True,) * len(CITIES), (7,), ()):
+        monkeypatch.setattr(SnapshotFiles, "truth", lambda _self, _chain, truth=truth: truth)
+        refused = fair.order(buyer, quote)
+        assert (refused.status_code, refused.json()["type"].rsplit("/", 1)[-1]) == (500, "integrity"), truth
     assert fair.stored() == before
     monkeypatch.undo()
     assert fair.order(buyer, quote).status_code == 201
@@ -145,3 +148,78 @@ def test_newer_decimals_are_held_to_the_same_rule(fair: Fair, field: str, words:
     assert refused.status_code == 400, refused.text
     assert refused.headers["content-type"] == "application/problem+json"
     assert fair.stored() == before
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {},
+        {"lower": "0"},
+        {"upper": "9"},
+        {"lower": "0", "upper": "0"},
+        {"lower": "9", "upper": "0"},
+        {"lower": "0", "upper": "NaN"},
+        {"lower": "-inf", "upper": "9"},
+        {"lower": "0", "upper": "9" * 400},
+        {"lower": "0", "upper": "1e999"},
+    ],
+    ids=str,
+)
+def test_a_sum_whose_sensitivity_is_not_finite_and_positive_is_refused_and_nothing_is_kept(
+    fair: Fair, bounds: dict[str, str]
+) -> None:
+    """Cases 5 and 18: no bounds, bounds at zero, bounds that are no numbers or whose product no integer type holds."""
+    dataset = fair.dataset()
+    measure = {"type": "sum", "column": "amount", "grain_exponent": 0} | bounds
+    before = fair.stored()
+    body = fair.product_body(dataset, {"measure": measure})
+    refused = fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
+    assert refused.status_code == 400
+    assert refused.json()["type"].rsplit("/", 1)[-1] in ("invalid-request", "invalid-query")
+    assert fair.stored() == before
+    assert fair.ledger(dataset)["spent"] == "0"
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), 1.0, -1, True, None])
+def test_a_ledger_counts_in_whole_numbers_and_lets_no_float_in(amount: Any) -> None:
+    """Case 7: a loop `while spent < limit` with a NaN ends at its first charge."""
+    ledger = PureFilter(3 * 10**9, 0)
+    for _ in range(5):
+        with pytest.raises(TierError):
+            ledger.charge(amount)
+        assert (ledger.spent_nano, ledger.admits(3 * 10**9), ledger.admits(3 * 10**9 + 1)) == (0, True, False)
+
+
+def test_an_answer_of_exactly_zero_is_a_hit(cached_fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 20."""
+    fair = cached_fair
+    nobody = PEOPLE | {"where": {"type": "comparison", "column": "city", "operator": "=", "value": "Nowhere"}}
+    product = fair.product(fair.dataset(budget="100"), nobody, tiers=tiers(("50", 9000)))
+    buyer = fair.person()
+    sold = fair.buy(buyer, product, "50")
+    assert sold["answer"]["values"] == ["0"]
+
+    async def never(*_: object) -> bytes:
+        raise AssertionError("read from the store")
+
+    fair.forget()
+    monkeypatch.setattr(Market, "_stored_body", never)
+    assert fair.answer(buyer, sold).json() == sold["answer"]
+
+
+def test_colluding_buyers_cannot_spend_what_others_may(fair: Fair) -> None:
+    """Case 31."""
+    dataset = fair.dataset(budget="5", quota="1")
+    products = [fair.product(dataset), fair.product(dataset, TOTAL), fair.product(dataset, PEOPLE)]
+    colluders, honest = [fair.person(), fair.person()], fair.person()
+    for place, buyer in enumerate(colluders):
+        fair.buy(buyer, products[place], "1")
+        for product in products:
+            before = fair.stored()
+            quote = fair.quote(buyer, product, "2")
+            refused = fair.order(buyer, quote, f"more-{product['product']}")
+            assert (refused.status_code, refused.json()["reason"]) == (409, "quota")
+            assert fair.stored() == before | {"quotes": before["quotes"] + 1}
+    assert fair.ledger(dataset)["spent"] == "2"
+    assert fair.buy(honest, products[2], "1")["receipt"]["charge_nano"] == 10**9
+    assert fair.buy(colluders[0], products[2], "1")["receipt"]["charge_nano"] == 0, "what others opened stays on sale"

@@ -24,8 +24,20 @@ def test_an_order_that_names_other_terms_is_refused_and_leaves_nothing(fair: Fai
     bad = fair.client.post("/v1/orders", json={"quote": quote, "licence": "terms/2"}, headers=headers)
     assert (bad.status_code, bad.json()["licence"]) == (409, "terms/1")
     assert fair.stored() == before
+    none = fair.client.post("/v1/orders", json={"quote": quote}, headers=headers)
+    assert (none.status_code, none.json()["detail"]) == (400, "licence: expected the one in the quote, got none")
+    assert fair.stored() == before
     good = fair.client.post("/v1/orders", json={"quote": quote, "licence": "terms/1"}, headers=headers)
     assert (good.status_code, good.json()["receipt"]["licence"]) == (201, "terms/1")
+    for body in ({"quote": quote}, {"quote": quote, "licence": "terms/2"}):
+        retried = fair.client.post("/v1/orders", json=body, headers=headers)
+        assert retried.status_code in (400, 409), "a retry is the same request"
+
+
+def test_an_analyst_who_buys_nothing_accepts_no_licence(fair: Fair) -> None:
+    product = fair.product(fair.dataset())
+    analyst = fair.person("analyst")
+    assert fair.order(analyst, fair.quote(analyst, product, "1")).status_code == 201
 
 
 def test_a_faulty_product_is_withdrawn_and_every_order_paid_back_once(fair: Fair) -> None:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import func, select, update
 
 from app.audit.gate import Gate
 from app.engine import release
 from app.store.schema import chains, datasets, draws, heads, leaves, planned_tiers
+from tests.app.test_order_jobs import ended, ordered
 from tests.app.test_simulator import killed_at
 from tests.conftest import PEOPLE, Fair, Person
 
@@ -79,6 +81,27 @@ def test_a_store_that_was_edited_sells_nothing_and_its_chain_is_frozen(
         assert fair.answer(ada, sold).status_code == 200, "what was sold stays readable"
     if edit is not understate_a_level:
         fair.buy(bruno, other, "0.5")
+
+
+@pytest.mark.parametrize("drawn", [True, False], ids=["drawn", "to be drawn"])
+def test_an_order_that_is_not_waited_for_freezes_its_chain_just_the_same(
+    fair: Fair, drawn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product, buyer = fair.product(fair.dataset()), fair.person()
+    if drawn:
+        fair.buy(fair.person(), product, "0.5")
+        pretend_it_was_sold(fair, product["chain"])
+    else:
+        honest = release._leaf
+        monkeypatch.setattr(
+            release, "_leaf", lambda index, **how: msgspec.structs.replace(honest(index, **how), key_hash="a" * 64)
+        )
+    placed = ordered(fair, buyer, fair.quote(buyer, product, "1"))
+    assert placed.status_code == (500 if drawn else 202)
+    if not drawn:
+        assert ended(fair, buyer, placed.json()["job"])["state"] == "failed"
+    assert fair.stored()["frozen_chains"] == 1
+    assert fair.stored()["orders"] == drawn
 
 
 def test_a_quote_from_before_the_freeze_buys_nothing(fair: Fair) -> None:

@@ -9,13 +9,16 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from hypothesis.stateful import run_state_machine_as_test
 from sqlalchemy import Column, Connection, Table, func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from app.backup import back_up, restore
+from app.engine.release import ReleaseEngine
 from app.errors import ConflictError, InvalidRequestError, StoreBehindError, StoreUnavailableError
 from app.market import Market, recorder_of
 from app.settings import Settings
@@ -24,7 +27,8 @@ from app.store.copying import dump_rows
 from app.store.database import migrate, open_engine, write_once
 from app.store.schema import accounts, leaves, metadata
 from tests.app import test_promises, test_rotation
-from tests.conftest import TOTAL, Fair, open_fair
+from tests.app.test_simulator import QUIET, MarketMachine, check, killed_at, statements_of_a_first_sale
+from tests.conftest import PEOPLE, TOTAL, Fair, open_fair
 from tests.postgres import postgres
 
 pytestmark = pytest.mark.long
@@ -68,6 +72,48 @@ def test_processes_that_found_one_market_at_once_found_it_once(settings: Setting
     with engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(leaves)).scalar_one() == 2
     engine.dispose()
+
+
+def test_a_sale_killed_before_any_of_its_writes_leaves_nothing_and_sells_the_same_digits_after(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record waits in the store's own transaction, so a kill at the commit, too, leaves nothing to carry out."""
+    dataset = fair.dataset(budget="50")
+    buyer = fair.person()
+    fair.buy(buyer, fair.product(dataset, TOTAL), "1")
+    count = statements_of_a_first_sale(fair, buyer, fair.quote(buyer, fair.product(dataset, PEOPLE), "1"))
+    assert count > 20
+    product = fair.product(dataset)
+    quote = fair.quote(buyer, product, "1")
+    before, offered = fair.stored(), set[tuple[str, ...]]()
+    install = ReleaseEngine.install
+
+    def watched(self: ReleaseEngine, connection: Connection, chain: Any, computed: Any, at: str) -> Any:
+        offered.add(tuple(draw.commitment for draw in computed))
+        return install(self, connection, chain, computed, at)
+
+    monkeypatch.setattr(ReleaseEngine, "install", watched)
+    for place in range(count):
+        with killed_at(fair, place) as ran:
+            assert fair.order(buyer, quote, "k").status_code in (500, 503), place
+        assert fair.stored() == before, place
+    assert len(ran) == count - 1
+    sold = fair.order(buyer, quote, "k").json()
+    assert (sold["replayed"], sold["receipt"]["charge_nano"]) == (False, 10**9)
+    assert len(offered) == 1, "every attempt drew the same digits"
+    assert fair.order(buyer, quote, "k").json() == sold | {"replayed": True}
+    assert fair.answer(buyer, sold).json() == sold["answer"]
+    check(fair, dataset)
+
+
+def test_random_lives_of_markets_on_postgres_agree_with_their_model(postgres: Callable[[str], str]) -> None:
+    class PostgresMachine(MarketMachine):
+        database = staticmethod(lambda: postgres(f"life_{secrets.token_hex(6)}"))
+
+    profile = hypothesis.settings(
+        max_examples=5, stateful_step_count=15, deadline=None, derandomize=True, suppress_health_check=QUIET
+    )
+    run_state_machine_as_test(PostgresMachine, settings=profile)
 
 
 def row(name: str, balance: int = 0) -> dict[str, Any]:

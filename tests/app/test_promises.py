@@ -387,6 +387,24 @@ def test_an_altered_snapshot_is_never_read(fair: Fair) -> None:
     assert fair.stored() == before
 
 
+def test_a_machine_without_the_snapshot_says_so_and_still_serves_what_was_sold(fair: Fair) -> None:
+    dataset = fair.dataset()
+    product, other = fair.product(dataset), fair.product(dataset, TOTAL)
+    buyer = fair.person()
+    sold = fair.buy(buyer, product, "1")
+    (file,) = fair.market.settings.snapshots.iterdir()
+    away = file.rename(file.with_suffix(".away"))
+    quote, before = fair.quote(buyer, other, "1"), fair.stored()
+    refused = fair.order(buyer, quote, "x")
+    assert (refused.status_code, refused.json()["type"].rsplit("/", 1)[-1]) == (503, "snapshot-absent")
+    assert fair.stored() == before
+    assert fair.buy(fair.person(), product, "0.5")["receipt"]["charge_nano"] == 0
+    fair.forget()
+    assert fair.answer(buyer, sold).json() == sold["answer"]
+    away.rename(file)
+    assert fair.order(buyer, quote, "x").status_code == 201
+
+
 def test_a_lost_noise_secret_freezes_new_draws_and_not_what_was_sold(fair: Fair) -> None:
     dataset = fair.dataset()
     product, other = fair.product(dataset), fair.product(dataset, TOTAL)

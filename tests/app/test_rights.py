@@ -381,7 +381,9 @@ def test_four_processes_stop_answering_a_revoked_key_within_a_second_and_the_one
         offer = offered(post, bases[0], product, operator)
         account, key = buyer_of(post, bases[0], operator)
         quote = post(bases[0], "/v1/quotes", {"product": offer, "epsilon": "1"}, key).json()["quote"]
-        answer = post(bases[0], "/v1/orders", {"quote": quote}, key, **{"Idempotency-Key": "k"}).json()["answer"]
+        answer = post(bases[0], "/v1/orders", {"quote": quote, "licence": "x"}, key, **{"Idempotency-Key": "k"}).json()[
+            "answer"
+        ]
         with ExitStack() as stack:
             who = {"Authorization": f"Bearer {key}"}
             clients = [stack.enter_context(httpx.Client(base_url=base, headers=who, timeout=10)) for base in bases]
@@ -415,7 +417,7 @@ def test_sixty_four_buyers_of_one_first_sale_on_four_processes_get_one_draw(sett
 
         def buy(place: int) -> None:
             gate.wait()
-            body = {"quote": quotes[place]}
+            body = {"quote": quotes[place], "licence": "x"}
             replies.append(post(bases[place % 4], "/v1/orders", body, keys[place], **{"Idempotency-Key": "k"}))
 
         threads = [threading.Thread(target=buy, args=(place,)) for place in range(64)]

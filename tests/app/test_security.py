@@ -88,13 +88,15 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
     }
     total = {"type": "sum", "column": "amount", "lower": "0", "upper": "9", "grain_exponent": 0}
     query = {"measure": total, "where": where, "group_by": {"type": "keys", "column": "city", "keys": ["Cork"]}}
-    body = shop.product_body(dataset, query | {"groups_per_unit": 1}, description="d", state="live")
+    body = shop.product_body(
+        dataset, query | {"groups_per_unit": 1}, description="d", state="live", family="auto", delta="0"
+    )
     table = {
         "name": "other", "title": "Other", "description": "d", "notice": "n", "file": "people.csv", "null_text": "NA",
         "columns": [column | {"id": f"i{place}", "source": column["name"]} for place, column in enumerate(COLUMNS)],
         "unit": "person", "ordering": ["day"], "max_rows_per_unit": 10, "max_groups_per_unit": 3, "budget": "5",
-        "budget_kind": "pure", "owners": {owner.account: 1}, "quota": "1", "window": {"days": 1, "budget": "1"},
-        "adhoc": ["1"],
+        "budget_kind": "approx", "budget_delta": "0.000001", "owners": {owner.account: 1}, "quota": "1", "window": {"days": 1, "budget": "1"},
+        "adhoc": ["1"], "keep_in": None,
     }  # fmt: skip
     deposits = f"/v1/accounts/{buyer.account}/deposits"
     return {
@@ -102,6 +104,7 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
         "DepositRequest": (deposits, operator, {"amount_minor": 1, "currency": "EUR", "reference": "r"}),
         "KeyRequest": (f"/v1/accounts/{buyer.account}/keys", operator, {"label": "l"}),
         "SuspensionRequest": (f"/v1/accounts/{owner.account}/suspension", operator, {"reason": "r"}),
+        "CeilingRequest": (f"/v1/accounts/{world['analyst'].account}/ceiling", operator, {"ceiling": "1"}),
         "ContractRequest": (f"/v1/datasets/{dataset}/contract", owner, {"owners": {owner.account: 1}}),
         "DatasetRequest": ("/v1/datasets", owner, table),
         "ProductRequest": ("/v1/products", owner, body),
@@ -114,10 +117,10 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
             analyst,
             {"name": "n", "tiles": [{"product": product, "epsilon": "1", "title": "t", "display": "bars"}]},
         ),
-        "WithdrawalRequest": (f"/v1/products/{product}x/withdrawal", owner, {"reason": "r"}),
+        "WithdrawalRequest": (f"/v1/products/{product}x/withdrawal", owner, {"reason": "r", "faulty": False}),
         "QuoteRequest": ("/v1/quotes", buyer, {"product": product, "law": law, "epsilon": "1", "within": "5"}),
         "RehearsalRequest": (f"/v1/products/{product}/rehearsal", buyer, {"law": law, "epsilon": "2"}),
-        "OrderRequest": ("/v1/orders", buyer, {"quote": "quote_1"}),
+        "OrderRequest": ("/v1/orders", buyer, {"quote": "quote_1", "licence": "terms/1"}),
         "CreditRequest": (
             f"/v1/orders/{product}/credits",
             operator,
@@ -176,7 +179,7 @@ def test_every_request_struct_has_a_sample_with_all_its_text(shop: Fair, world: 
 @pytest.mark.parametrize("name", sorted(set(STRUCTS) - NESTED))
 def test_hostile_text_in_any_field_is_refused_or_stays_text(shop: Fair, world: dict[str, Any], name: str) -> None:
     path, who, body = samples(shop, world)[name]
-    fields = list(text_fields(body))
+    fields = list(text_fields(body)) + [(field,) for field, value in body.items() if value is None]
     assert fields
     for field in fields:
         for kind, text in NASTY.items():
