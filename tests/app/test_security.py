@@ -117,6 +117,7 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
             analyst,
             {"name": "n", "tiles": [{"product": product, "epsilon": "1", "title": "t", "display": "bars"}]},
         ),
+        "ThawRequest": (f"/v1/chains/{'c' * 64}/thaw", operator, {"reason": "r"}),
         "WithdrawalRequest": (f"/v1/products/{product}x/withdrawal", owner, {"reason": "r", "faulty": False}),
         "QuoteRequest": ("/v1/quotes", buyer, {"product": product, "law": law, "epsilon": "1", "within": "5"}),
         "RehearsalRequest": (f"/v1/products/{product}/rehearsal", buyer, {"law": law, "epsilon": "2"}),
