@@ -15,6 +15,12 @@ __all__ = [
     "HolderView",
     "KeyView",
     "OrderView",
+    "PanelDeliveryView",
+    "PanelOrderView",
+    "PanelReadingView",
+    "PanelRoundView",
+    "PanelTierView",
+    "PanelView",
     "PlacedView",
     "ProblemView",
     "ProductView",
@@ -224,3 +230,72 @@ class ProblemView(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     title: str
     detail: str
+
+
+class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
+    """One tier of a panel: its ε, its price a round, and the law of its reports."""
+
+    rank: int
+    epsilon: str
+    price_minor: int
+    law: dict[str, str]
+
+
+class PanelRoundView(msgspec.Struct, frozen=True, kw_only=True):
+    """A closed round: how many reports it has, and its signed record."""
+
+    round: int
+    reports: int
+    record: dict[str, Any]
+    signing_key: int
+    signature: str
+
+
+class PanelView(msgspec.Struct, frozen=True, kw_only=True):
+    """A panel's listing; `device_law` is what devices encode with, `open_round` the round that they report in."""
+
+    panel: str
+    title: str
+    domain: list[str]
+    promise: Literal["values", "steps"]
+    mechanism: str
+    device_law: dict[str, str]
+    tiers: list[PanelTierView]
+    currency: str
+    licence: str
+    budget: str
+    open_round: int
+    rounds: list[PanelRoundView]
+
+
+class PanelDeliveryView(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a delivery: `refusals` names the first hundred refused lines and the rules that they break."""
+
+    round: int
+    accepted: int
+    refused: int
+    refusals: list[dict[str, Any]]
+
+
+class PanelOrderView(msgspec.Struct, frozen=True, kw_only=True):
+    """A tier of a round that the caller holds."""
+
+    order: str
+    panel: str
+    round: int
+    rank: int
+    epsilon: str
+    amount_minor: int
+    currency: str
+    created_at: str
+
+
+class PanelReadingView(msgspec.Struct, frozen=True, kw_only=True):
+    """Estimates read off a tier: unbiased, possibly negative, each with the half-width of its 95 % bar."""
+
+    panel: str
+    round: int
+    epsilon: str
+    reports: int
+    confidence: str
+    values: list[dict[str, str]]

@@ -5,6 +5,8 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from app.panels.intake import ReportRow
+from app.panels.readings import Reading
 from app.queries.model import Query
 from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 
@@ -20,6 +22,10 @@ __all__ = [
     "DepositRequest",
     "KeyRequest",
     "OrderRequest",
+    "PanelOrderRequest",
+    "PanelReadingRequest",
+    "PanelReportsRequest",
+    "PanelRequest",
     "PayoutRequest",
     "ProductRequest",
     "QuestionRequest",
@@ -290,3 +296,50 @@ class OrderRequest(_Request, frozen=True, kw_only=True):
 
     quote: Identity
     licence: Line | None = None
+
+
+RoundNumber: TypeAlias = Annotated[int, Meta(ge=1, le=10**9)]
+
+
+class PanelRequest(_Request, frozen=True, kw_only=True):
+    """A panel: its domain, its menu (most accurate first) with prices, and the ε that one device may spend in all.
+
+    `promise` says what ε means: for any two values, or for each step of an ordered domain. `mechanism` is one that
+    keeps it, or "auto" for the one of least variance over the menu.
+    """
+
+    title: Line
+    domain: Annotated[tuple[Line, ...], Meta(min_length=2, max_length=4_096)]
+    promise: Literal["values", "steps"] = "values"
+    mechanism: Literal["auto", "subset", "randomized-response", "flips"] = "auto"
+    tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=20)]
+    currency: Currency
+    licence: Line
+    budget: Decimal
+
+
+class PanelReportsRequest(_Request, frozen=True, kw_only=True):
+    """Reports for a panel's open round, as rows, or as a file of the data folder: exactly one of both.
+
+    `version` is that of the form of reports: 1.
+    """
+
+    version: Literal[1]
+    round: RoundNumber
+    reports: Annotated[tuple[ReportRow, ...], Meta(min_length=1, max_length=20_000)] | None = None
+    file: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*\Z")] | None = None
+
+
+class PanelOrderRequest(_Request, frozen=True, kw_only=True):
+    """A tier of a closed round; the order accepts the panel's licence."""
+
+    round: RoundNumber
+    epsilon: Decimal
+
+
+class PanelReadingRequest(_Request, frozen=True, kw_only=True):
+    """What is to be read off a tier that the caller holds."""
+
+    round: RoundNumber
+    epsilon: Decimal
+    reading: Reading

@@ -12,6 +12,7 @@ from typing import Any
 
 from app.demo.client import ApiError, Person
 from app.demo.flights import DATASET, by_airport, products, provide_file, undercut
+from app.demo.panel import PanelOutcome, run_panel
 
 __all__ = ["Outcome", "play"]
 
@@ -26,6 +27,7 @@ class Outcome:
     listings: dict[str, dict[str, Any]] = field(default_factory=dict)
     orders: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
+    panel: PanelOutcome | None = None
     payout: dict[str, Any] = field(default_factory=dict)
     audit: dict[str, Any] = field(default_factory=dict)
     public_key: str = ""
@@ -42,6 +44,7 @@ async def play(base: str, operator_key: str, state: Path, say: Say) -> Outcome:
         await stage.gather_people(operator)
         await stage.publish()
         await stage.trade()
+        await stage.poll()
         await stage.pay(operator)
         await stage.audit()
     finally:
@@ -135,6 +138,15 @@ class _Stage:
         self.out.dataset = (await self.cast["Olga"].get(f"/v1/datasets/{self.out.dataset['dataset']}")).json()
         for name, product in self.product.items():
             self.out.listings[name] = (await ada.get(f"/v1/products/{product}")).json()
+
+    async def poll(self) -> None:
+        self.say(
+            "Olga opens a panel: every aircraft reports its carrier, private before it is sent; three tiers are sold"
+        )
+        started = time.perf_counter()
+        buyers = [(self.cast[name], epsilon) for name, epsilon in (("Ada", "4"), ("Bruno", "2"), ("Dev", "1"))]
+        self.out.panel = await run_panel(self.cast["Olga"], buyers, self.state / "data", DATASET["file"])
+        self.out.timings["panel_s"] = _since(started)
 
     async def pay(self, operator: Person) -> None:
         self.say("The operator pays the owner what is due")

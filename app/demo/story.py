@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.demo.flights import CARRIERS
+from app.demo.panel import PanelOutcome
 from app.demo.scenario import Outcome
 from pricing.money import Money
 
@@ -42,6 +43,9 @@ class Story:
                 out.print(_histogram(listing, sold))
             out.print(f"[dim]Not in the bar: {listing['left_out']}.[/dim]")
             out.print(f"[dim]{' '.join(listing['derivation'])}[/dim]\n")
+        if outcome.panel is not None:
+            out.print(Rule(f"[bold]{outcome.panel.listing['title']}[/bold]", align="left"))
+            out.print(_panel(outcome.panel), "\n")
         out.print(Rule("[bold]Refused[/bold]", align="left"))
         for refusal in outcome.refusals:
             out.print(_refusal(refusal))
@@ -102,6 +106,21 @@ def _histogram(listing: dict[str, Any], sold: list[dict[str, Any]]) -> Table:
         name = Text.assemble(key, (f" {CARRIERS.get(key, '')}", "dim"))
         place = {epsilon: first[epsilon]["answer"]["keys"].index(key) for epsilon in epsilons}
         table.add_row(name, *(_value(first[epsilon], place[epsilon]) for epsilon in epsilons))
+    return table
+
+
+def _panel(panel: PanelOutcome) -> Table:
+    """One column a sale: the estimates, which may be negative, with the half-width of the 95 % bar in the head."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(f"{panel.delivery['accepted']:,} reports")
+    for sale in panel.sales:
+        order, (first, *_) = sale["order"], sale["reading"]["values"]
+        paid = Money(order["amount_minor"], order["currency"]).text()
+        bar = f"± {float(first['half_width']):,.0f}"
+        table.add_column(f"{sale['buyer']}, ε = {order['epsilon']} ({paid}), {bar}", justify="right")
+    for place, key in enumerate(panel.listing["domain"]):
+        name = Text.assemble(key, (f" {CARRIERS[key]}", "dim"))
+        table.add_row(name, *(f"{round(float(sale['reading']['values'][place]['value'])):,}" for sale in panel.sales))
     return table
 
 

@@ -16,6 +16,7 @@ from pricing.owners import SUB, SaleSplit, contracted_weights, payout, split_sal
 __all__ = [
     "Earnings",
     "accrue",
+    "accrue_to",
     "contract_of",
     "earnings_of",
     "pay_out",
@@ -95,6 +96,12 @@ def accrue(
     rates = contract_of(connection, dataset)
     weights = contracted_weights(rates, dict.fromkeys(rates, max(loss_nano, 1)))
     _record(connection, split_sale(price.amount, fee_bps, weights), price.currency, order, at)
+
+
+def accrue_to(connection: Connection, owner: str, price: Money, fee_bps: int, order: str, at: str) -> None:
+    """Split a sale between the market and the one owner of what was sold."""
+    if price.amount:
+        _record(connection, split_sale(price.amount, fee_bps, {owner: 1}), price.currency, order, at)
 
 
 def reverse_sale(connection: Connection, split: SaleSplit, currency: str, reference: str, at: str) -> None:

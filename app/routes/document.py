@@ -37,7 +37,8 @@ __all__ = ["DocumentPlugin", "complete"]
 
 _REF = "#/components/schemas/{name}"
 _HEX = "^[0-9a-f]{64}$"
-_PATHS = {"chain": _HEX, "law": _HEX} | {
+_NUMBER = "^[0-9]{1,9}$"
+_PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
     name: f"^{prefix}_[0-9a-f]{{24}}$"
     for name, prefix in (
         ("account", "acc"),
@@ -46,6 +47,7 @@ _PATHS = {"chain": _HEX, "law": _HEX} | {
         ("job", "job"),
         ("key", "key"),
         ("order", "order"),
+        ("panel", "panel"),
         ("product", "prod"),
         ("report", "report"),
     )
@@ -91,6 +93,8 @@ _MEDIA = {
     "/static/site.css": "text/css",
     "/v1/audit/export": "application/x-ndjson",
     "/v1/audits/{report}/page": "text/html",
+    "/v1/panels/{panel}/rounds/{round}/replay": "application/x-ndjson",
+    "/v1/panels/{panel}/rounds/{round}/tiers/{tier}/reports": "application/x-ndjson",
 }
 
 

@@ -33,7 +33,7 @@ def ran(state: Path) -> dict[str, Any]:
 
 
 def test_the_document_has_its_keys_and_no_floats(ran: dict[str, Any]) -> None:
-    assert set(ran) == {"orders", "answers", "charges", "refusals", "audit", "timings", "versions"}
+    assert set(ran) == {"orders", "answers", "charges", "refusals", "panel", "audit", "timings", "versions"}
 
     def floats(value: Any) -> list[float]:
         if isinstance(value, float):
@@ -50,10 +50,9 @@ def test_the_story_is_the_one_that_was_promised(ran: dict[str, Any]) -> None:
     arbitrage, funds, budget = ran["refusals"]
     assert (arbitrage["reason"], arbitrage["cost_minor"]) == ("arbitrage", 3000)
     assert (funds["who"], funds["status"]) == ("Dev", 402)
-    paid = sum(order["receipt"]["price_minor"] for order in ran["orders"])
-    assert ran["charges"]["owner"]["paid_now_minor"] == paid - sum(
-        order["receipt"]["price_minor"] * 1000 // 10_000 for order in ran["orders"]
-    )
+    prices = [order["receipt"]["price_minor"] for order in ran["orders"]]
+    prices += [sale["order"]["amount_minor"] for sale in ran["panel"]["sales"]]
+    assert ran["charges"]["owner"]["paid_now_minor"] == sum(price - price * 1000 // 10_000 for price in prices)
     assert (budget["requested"], budget["remaining"], budget["fits"][0]["epsilon"]) == ("2", "1", "1")
     after = [order for order in ran["orders"] if order["note"] == "budget spent"]
     assert [order["receipt"]["charge_nano"] for order in after] == [0, 0]
@@ -63,6 +62,19 @@ def test_the_story_is_the_one_that_was_promised(ran: dict[str, Any]) -> None:
     assert upgrade["receipt"]["credit_minor"] == 3000
     ines = next(order for order in ran["orders"] if order["buyer"] == "Ines")
     assert (ines["receipt"]["price_minor"], ines["receipt"]["epsilon"]) == (0, "1")
+
+
+def test_the_panel_has_a_report_an_aircraft_and_bars_that_widen_down_the_tiers(ran: dict[str, Any]) -> None:
+    """14 aircraft fly for Hawaiian; twice a 95 % bar of Hoeffding's misses it in about one run of a million."""
+    panel = ran["panel"]
+    assert (panel["delivery"]["accepted"], panel["delivery"]["refused"]) == (4043, 0)
+    assert [sale["order"]["epsilon"] for sale in panel["sales"]] == ["4", "2", "1"]
+    bars = [float(sale["reading"]["values"][0]["half_width"]) for sale in panel["sales"]]
+    assert bars == sorted(bars)
+    for sale, bar in zip(panel["sales"], bars, strict=True):
+        counts = {row["key"]: float(row["value"]) for row in sale["reading"]["values"]}
+        assert sum(counts.values()) == pytest.approx(4043, abs=1e-3)
+        assert abs(counts["HA"] - 14) < 2 * bar
 
 
 def test_one_answer_a_tier_whoever_bought_it(ran: dict[str, Any]) -> None:

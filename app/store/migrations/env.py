@@ -2,6 +2,7 @@
 
 from alembic import context
 
+from app.store.panel_schema import panels  # noqa: F401 - the panels' tables join the metadata
 from app.store.schema import metadata
 
 connection = context.config.attributes["connection"]

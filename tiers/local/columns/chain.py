@@ -13,6 +13,7 @@ from tiers.canonical import Document, canonical_bytes
 from tiers.errors import InvalidParameterError
 from tiers.local.columns.large import LargeStep, singletons, words_of
 from tiers.local.columns.small import SMALL_DOMAIN, SmallStep
+from tiers.local.flips import Flips
 from tiers.local.planning import SubsetPlan
 from tiers.local.signal import keep
 from tiers.local.subset import Subset
@@ -25,7 +26,7 @@ Sets = npt.NDArray[np.unsignedinteger]
 SAMPLER = "subset-columns/1"
 
 
-def report_key(secret: bytes, panel: str, upper: Subset, lower: Subset) -> bytes:
+def report_key(secret: bytes, panel: str, upper: Subset | Flips, lower: Subset | Flips) -> bytes:
     """Return the key of one step of a panel: HKDF-SHA256 over what distinguishes it; a report's number does the rest.
 
     Raises:     InvalidParameterError: a secret that is not 32 bytes.

@@ -1,0 +1,1 @@
+"""Panels: reports that are private before they arrive, derived to every tier once, and sold tier by tier."""

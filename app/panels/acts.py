@@ -1,0 +1,140 @@
+"""What happens on a panel with its files at hand: deliveries, the closing of a round, and what is read back.
+
+Deliveries to a panel and the closing of its round take turns, over all processes of the machine that keeps its files.
+"""
+
+import hmac
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from app.auth.accounts import Caller
+from app.clock import time_text
+from app.errors import ConflictError, InvalidRequestError
+from app.market import Market
+from app.panels.desk import Panel, counts_of, disclosed_round, held_rank, panel_of, panel_view, store_round
+from app.panels.intake import read_file, read_rows
+from app.panels.readings import read
+from app.panels.reports import Delivered, Reports
+from app.panels.rounds import RUN, RoundRecord, close_round, opening_of, read_tier
+from app.views import PanelReadingView, PanelView
+from app.wire import PanelReadingRequest, PanelReportsRequest
+from tiers.budget import decimal_text
+
+__all__ = ["close", "deliver", "disclose", "lines_of", "reading", "reports_of"]
+
+
+def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequest) -> Delivered:
+    """Take a delivery into the open round, all of its good rows together.
+
+    Raises:     NotFoundError: no panel of the owner's. ConflictError: another round than the open one.
+                InvalidRequestError: not exactly one of rows and file, or a file that cannot be read to its end.
+    """
+    with _turn(market, panel, owner) as found:
+        if request.round != found.round:
+            raise ConflictError(f"round: expected the open one ({found.round}), got another")
+        if (request.reports is None) == (request.file is None):
+            raise InvalidRequestError("reports: expected rows or a file, exactly one of both, got none or two")
+        if request.reports is not None:
+            batches = read_rows(found.plan, request.reports)
+        else:
+            path = market.settings.data / str(request.file)
+            if path.is_symlink() or not path.is_file():
+                raise InvalidRequestError("file: expected a file of the data folder, got none")
+            batches = read_file(found.plan, path)
+        return _reports(market, panel).add(found.round, batches, found.cost_nano, found.budget_nano)
+
+
+def close(market: Market, owner: Caller, panel: str) -> PanelView:
+    """Close the open round: derive its tiers once, sign its record, open the next.
+
+    Raises:     NotFoundError: no panel of the owner's. ConflictError: a round without reports.
+    """
+    with _turn(market, panel, owner) as found:
+        reports, number = _reports(market, panel), found.round
+        if not reports.count(number):
+            raise ConflictError("round: expected at least one report in it, got none: an empty panel has no estimate")
+        secret = market.keyring.owner_secret(found.owner, found.epoch)
+        at = time_text(market.clock())
+        runs = reports.runs(number, RUN)
+        folder = _folder(market, panel) / f"round-{number}"
+        closed = close_round(found.plan, secret, panel, number, found.epoch, runs, folder, at)
+
+        def work(connection: Connection) -> PanelView:
+            store_round(connection, market.keyring, found, closed)
+            return panel_view(connection, panel)
+
+        return market.database.submit(work).result()
+
+
+def reading(connection: Connection, market: Market, who: Caller, panel: str, asked: PanelReadingRequest) -> Any:
+    """Return what is read off a tier that the caller holds; raises NotEntitledError, and as `readings.read` does."""
+    found = panel_of(connection, panel)
+    rank = found.rank(asked.epsilon)
+    record = held_rank(connection, who, panel, asked.round, rank)
+    counts = counts_of(connection, market.keyring, panel, asked.round, rank)
+    return PanelReadingView(
+        panel=panel,
+        round=asked.round,
+        epsilon=decimal_text(found.plan.ladder.epsilons[rank]),
+        reports=record.reports,
+        confidence="0.95",
+        values=read(found.plan, rank, found.domain, counts, record.reports, asked.reading),
+    )
+
+
+def reports_of(market: Market, panel: Panel, record: RoundRecord, rank: int) -> Iterator[Sequence[list[int]]]:
+    """Yield a tier's reports, as committed to; whoever asks has checked the right to them."""
+    secret = market.keyring.owner_secret(panel.owner, record.epoch)
+    opening = opening_of(secret, f"{panel.id}/{record.round}", rank)
+    folder = _folder(market, panel.id) / f"round-{record.round}"
+    return read_tier(panel.plan, folder, rank, opening, record.tiers[rank].commitment)
+
+
+def disclose(market: Market, panel: str, number: int) -> Iterator[bytes]:
+    """Yield what an auditor may have of a round, one JSON record a line: from the highest tier sold down.
+
+    Raises:     NotFoundError: no such round, or none of whose tiers was sold. IntegrityError: a file that changed.
+    """
+
+    def find(connection: Connection) -> tuple[Panel, RoundRecord, str, int]:
+        return panel_of(connection, panel), *disclosed_round(connection, panel, number)
+
+    found, record, signature, rank = market.database.read_now(find)
+    secret, name = market.keyring.owner_secret(found.owner, record.epoch), f"{panel}/{number}"
+    runs = reports_of(market, found, record, rank)
+    head = {
+        "record": msgspec.to_builtins(record),
+        "signature": signature,
+        "rank": rank,
+        "openings": [opening_of(secret, name, place).hex() for place in range(rank, len(record.tiers))],
+        "keys": [key.hex() for key in found.plan.keys(secret, name)[rank:]],
+    }
+    return lines_of(head, runs)
+
+
+def lines_of(head: dict[str, Any], runs: Iterator[Sequence[list[int]]]) -> Iterator[bytes]:
+    """Yield a head and then each report, one JSON record a line."""
+    yield msgspec.json.encode(head) + b"\n"
+    for run in runs:
+        yield b"".join(msgspec.json.encode(report) + b"\n" for report in run)
+
+
+@contextmanager
+def _turn(market: Market, panel: str, owner: Caller) -> Iterator[Panel]:
+    with market.turns.held("panel", panel):
+        yield market.database.read_now(lambda connection: panel_of(connection, panel, owner))
+
+
+def _folder(market: Market, panel: str) -> Path:
+    return market.settings.state / "panels" / panel
+
+
+def _reports(market: Market, panel: str) -> Reports:
+    key = hmac.digest(market.keyring.content, b"tiermarket/panel-device/1\n" + panel.encode(), sha256)
+    return Reports(_folder(market, panel), key)

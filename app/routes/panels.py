@@ -1,0 +1,150 @@
+"""Panels: opened and fed by owners, sold to buyers and analysts by the tier, replayed by auditors."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from litestar.response import Stream
+from sqlalchemy import Connection
+
+from app.auth.accounts import Caller, Role
+from app.clock import time_text
+from app.errors import ConflictError, InsufficientFundsError, NotEntitledError, NotFoundError
+from app.market import Market
+from app.panels import acts, desk
+from app.panels.rounds import RoundRecord
+from app.routes.accounts import EVERYBODY
+from app.routes.trade import TRADERS
+from app.views import PanelDeliveryView, PanelOrderView, PanelReadingView, PanelView
+from app.wire import PanelOrderRequest, PanelReadingRequest, PanelReportsRequest, PanelRequest
+
+__all__ = ["close", "deliver", "open_panel", "order", "panel", "reading", "replay", "reports"]
+
+_OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}
+
+
+@post("/v1/panels", opt=_OWNERS, status_code=201)
+async def open_panel(
+    request: Request[Caller, Any, Any], data: JSONBody[PanelRequest], market: NamedDependency[Market]
+) -> PanelView:
+    """Open a panel: its tiers are planned for the menu now, and its first round takes reports."""
+    planned = await asyncio.to_thread(desk.plan_panel, data)
+    at = time_text(market.clock())
+
+    def work(connection: Connection) -> PanelView:
+        made = desk.open_panel(connection, market.keyring, request.user, planned, at)
+        return desk.panel_view(connection, made)
+
+    return await market.database.write(work)
+
+
+@get("/v1/panels/{panel:str}", opt={"roles": EVERYBODY})
+async def panel(panel: FromPath[str], market: NamedDependency[Market]) -> PanelView:
+    """Return a panel's listing: its domain, tiers, prices, what devices encode with, and its closed rounds."""
+    return await market.database.read(lambda connection: desk.panel_view(connection, panel))
+
+
+@post("/v1/panels/{panel:str}/reports", opt=_OWNERS, status_code=201)
+async def deliver(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    data: JSONBody[PanelReportsRequest],
+    market: NamedDependency[Market],
+) -> PanelDeliveryView:
+    """Deliver reports of the open round: good rows are kept, bad ones are named by line and rule."""
+    done = await asyncio.to_thread(acts.deliver, market, request.user, panel, data)
+    refusals = [{"line": refusal.line, "rule": refusal.rule} for refusal in done.refusals]
+    return PanelDeliveryView(round=data.round, accepted=done.accepted, refused=done.refused, refusals=refusals)
+
+
+@post("/v1/panels/{panel:str}/close", opt=_OWNERS, status_code=201)
+async def close(request: Request[Caller, Any, Any], panel: FromPath[str], market: NamedDependency[Market]) -> PanelView:
+    """Close the open round: all of its tiers are derived once and go on sale, and the next round opens."""
+    return await asyncio.to_thread(acts.close, market, request.user, panel)
+
+
+@post(
+    "/v1/panels/{panel:str}/orders",
+    opt={"roles": TRADERS, "refuses": (InsufficientFundsError, NotFoundError, ConflictError)},
+    status_code=201,
+)
+async def order(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    data: JSONBody[PanelOrderRequest],
+    market: NamedDependency[Market],
+) -> PanelOrderView:
+    """Buy a tier of a closed round, at its price less what is paid on the round; asked again, it is the same order."""
+    at = time_text(market.clock())
+
+    def work(connection: Connection) -> PanelOrderView:
+        found = desk.panel_of(connection, panel)
+        rank = found.rank(data.epsilon)
+        return desk.order(connection, request.user, found, data.round, rank, market.settings.fee_bps, at)
+
+    return await market.database.write(work)
+
+
+@post("/v1/panels/{panel:str}/readings", opt={"roles": TRADERS, "refuses": (NotEntitledError,)}, status_code=201)
+async def reading(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    data: JSONBody[PanelReadingRequest],
+    market: NamedDependency[Market],
+) -> PanelReadingView:
+    """Return counts, ranges, quantiles or sums read off a tier that the caller holds."""
+    user = request.user
+    found: PanelReadingView = await market.database.read(
+        lambda connection: acts.reading(connection, market, user, panel, data)
+    )
+    return found
+
+
+@get(
+    "/v1/panels/{panel:str}/rounds/{round:str}/tiers/{tier:str}/reports",
+    opt={"roles": TRADERS, "refuses": (NotEntitledError,)},
+)
+async def reports(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    round: FromPath[str],
+    tier: FromPath[str],
+    market: NamedDependency[Market],
+) -> Stream:
+    """Return the reports of a tier that the caller holds, one JSON list of places a line; no device is named."""
+    number, rank = _number("round", round), _number("tier", tier)
+
+    def find(connection: Connection) -> tuple[desk.Panel, RoundRecord]:
+        held = desk.panel_of(connection, panel)
+        return held, desk.held_rank(connection, request.user, panel, number, rank)
+
+    found, record = await market.database.read(find)
+    runs = await asyncio.to_thread(acts.reports_of, market, found, record, rank)
+    lines = (b"".join(msgspec.json.encode(report) + b"\n" for report in run) for run in runs)
+    return Stream(_stream(lines), media_type="application/x-ndjson")
+
+
+@get("/v1/panels/{panel:str}/rounds/{round:str}/replay", opt={"roles": (Role.AUDITOR,)})
+async def replay(
+    panel: FromPath[str],
+    round: FromPath[str],
+    market: NamedDependency[Market],
+) -> Stream:
+    """Return what an auditor may have of a round, from its highest tier sold down: record, keys, openings, reports."""
+    lines = await asyncio.to_thread(acts.disclose, market, panel, _number("round", round))
+    return Stream(_stream(lines), media_type="application/x-ndjson")
+
+
+async def _stream(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (line := await asyncio.to_thread(next, lines, None)) is not None:
+        yield line
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise NotFoundError(f"{name}: expected the number of an existing one, got another")
+    return int(text)

@@ -1,0 +1,77 @@
+"""The panels' tables: what was opened, what each closed round came to, who bought which tier of it.
+
+Reports are not here: a round's reports and tiers are files below the state folder, bound by the record that was signed.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from app.store.schema import metadata
+
+__all__ = ["panel_orders", "panel_rounds", "panel_tiers", "panels"]
+
+panels = Table(
+    "panels",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("owner_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("title", Text, nullable=False),
+    Column("mechanism", String(24), nullable=False),
+    Column("domain_json", Text, nullable=False),
+    Column("menu_json", Text, nullable=False),
+    Column("prices_json", Text, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("licence", Text, nullable=False),
+    Column("budget_nano", BigInteger, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+panel_rounds = Table(
+    "panel_rounds",
+    metadata,
+    Column("panel_id", ForeignKey("panels.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("reports", BigInteger, nullable=False),
+    Column("record", Text, nullable=False),
+    Column("signing_key", Integer, nullable=False),
+    Column("signature", String(128), nullable=False),
+    Column("highest_rank", Integer),
+    CheckConstraint("reports > 0", name="not_empty"),
+)
+
+panel_tiers = Table(
+    "panel_tiers",
+    metadata,
+    Column("panel_id", ForeignKey("panels.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("rank", Integer, primary_key=True),
+    Column("commitment", String(64), nullable=False),
+    Column("sealed_counts", LargeBinary, nullable=False),
+)
+
+panel_orders = Table(
+    "panel_orders",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False),
+    Column("panel_id", ForeignKey("panels.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("amount_minor", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint("account_id", "panel_id", "number", "rank"),
+)
+"""One order an account, round and tier: whoever asks again gets the same one."""
