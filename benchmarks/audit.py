@@ -1,6 +1,6 @@
-"""The audit: how many values each saboteur lasts, what an honest market raises, and what looking costs.
+"""The audit: its gate and its speed, how many values each saboteur lasts, what an honest market raises.
 
-A row function takes the number of seeds; further ones are listed in `ROWS`, with the names of their rows in `EXPECTED`.
+A row function takes the number of seeds. The auditor at work (gate, a whole market, an export) is `_audit_app`'s.
 """
 
 import hashlib
@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from time import process_time
 
+from benchmarks import _audit_app
 from benchmarks.row import Row, at_most, beside
 from tests.audit.saboteurs import SABOTEURS, Saboteur, claimed, honest, values_until_alarm
 from tiers.audit.watch import ALPHA, Watch
@@ -17,7 +18,7 @@ _DETECTION = [f"{name}: {rank} values" for name in SABOTEURS for rank in ("media
 _HONEST = "alarms of 10,000 honest chains at α = 10⁻⁶"
 _COST = ["a draw of one value, seen", "a value of a draw of 1,000, seen"]
 
-EXPECTED = [*_DETECTION, _HONEST, *_COST]
+EXPECTED = [*_DETECTION, _HONEST, *_COST, *_audit_app.EXPECTED]
 
 
 def detection(seeds: int) -> list[Row]:
@@ -71,4 +72,4 @@ ROWS: Sequence[Callable[[int], list[Row]]] = (detection, honest_chains, cost)
 def rows(quick: bool) -> list[Row]:
     """Measure every row of the table."""
     seeds = 5 if quick else SEEDS
-    return [row for measured in ROWS for row in measured(seeds)]
+    return [*_audit_app.rows(quick=quick), *(row for measured in ROWS for row in measured(seeds))]

@@ -6,7 +6,7 @@ in anything never share a word of noise, and one that is repeated (retry, second
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -60,13 +60,18 @@ class TierLaw:
     noise: NoiseLaw
     change_set: ChangeSet
     delta: Fraction = Fraction(0)
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", normal_form(self.noise))  # equal laws are one tier, whatever their name
+        object.__setattr__(self, "_hash", hash((self.noise, self.change_set, self.delta)))  # laws are looked up often
         if not isinstance(self.delta, Fraction) or not 0 <= self.delta < 1:
             raise InvalidParameterError("delta", "a Fraction with 0 ≤ δ < 1", self.delta)
         if self.delta == 0 and not self.pure:
             raise InvalidParameterError("delta", f"δ > 0, for no {self.noise.family} law is ε-DP", self.delta)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def pure(self) -> bool:

@@ -11,10 +11,10 @@ from app.audit.reading import Reader
 from app.errors import IntegrityError
 from app.log.journal import current_head, head_at, leaf_bodies
 from app.log.leaves import DrawLeaf, EpochLeaf, Leaf, SaleLeaf, decode
-from app.store.schema import chains, datasets, draws
-from tiers.audit.provenance import ChainDraws
+from app.store.schema import chains, datasets, draws, leaves
 from tiers.audit.records import DrawRecord
 from tiers.audit.replay import openable, replayable
+from tiers.identity import TierLaw
 from tiers.rank import more_accurate
 
 if TYPE_CHECKING:
@@ -45,39 +45,41 @@ def export_lines(connection: Connection, market: "Market", *, withhold: bool = F
         if isinstance(leaf, EpochLeaf) and leaf.purpose == "signing" and index > 0:
             yield encode_line(HeadRecord(head=head_at(connection, index + 1)))
     wanted = (
-        select(draws.c.chain_id, draws.c.law, draws.c.sealed_answer, draws.c.commitment, datasets.c.owner_id)
+        select(draws.c.law, draws.c.sealed_answer, draws.c.commitment, datasets.c.owner_id, leaves.c.body)
         .join(chains, chains.c.id == draws.c.chain_id)
         .join(datasets, datasets.c.id == chains.c.dataset_id)
+        .join(leaves, leaves.c.log_index == draws.c.leaf_index)
         .order_by(draws.c.chain_id, draws.c.place)
         .execution_options(yield_per=_BATCH)
     )
     opened = 0
     for row in connection.execute(wanted):
-        chain = known.chains.get(row.chain_id, ChainDraws())
-        draw = chain.draws.get(row.law)
-        if draw is None:
+        draw = known.draw(row.body)
+        if draw is None or draw.spec.law.identity != row.law:
             if withhold:
                 continue
             raise IntegrityError("store: expected draws that the log announces, got another")
-        if openable(draw.spec.law, chain.issued):
+        issued = known.issued.get(draw.spec.chain)
+        if openable(draw.spec.law, issued):
             opened += 1
             try:
                 yield _opening(market, draw, row.sealed_answer, row.commitment)
             except IntegrityError:
                 if not withhold:
                     raise
-            if replayable(draw, chain.issued) is None:
+            if replayable(draw, issued) is None:
                 key = market.engine.replay_key(row.owner_id, draw.spec)
-                yield encode_line(KeyRecord(chain=row.chain_id, law=row.law, key=key.hex()))
+                yield encode_line(KeyRecord(chain=draw.spec.chain, law=row.law, key=key.hex()))
     if opened < known.openable() and not withhold:
         raise IntegrityError("store: expected the answer that the log says was drawn, got none")
 
 
 class _Known:
-    """What an export must know of the log: its draws, and the highest issued law of each chain."""
+    """What an export must know of the log: the laws drawn of each chain, and the highest issued one."""
 
     def __init__(self) -> None:
-        self.chains: dict[str, ChainDraws] = {}
+        self.issued: dict[str, TierLaw] = {}
+        self._drawn: dict[str, list[TierLaw]] = {}
         self._reader = Reader()
 
     def take(self, body: bytes) -> Leaf | None:
@@ -86,23 +88,26 @@ class _Known:
             return None
         leaf = decode(body)
         if isinstance(leaf, DrawLeaf):
-            record = self._reader.read(leaf)
-            assert isinstance(record, DrawRecord)
-            self.chains.setdefault(leaf.chain, ChainDraws()).draws.setdefault(record.spec.law.identity, record)
+            law, drawn = self._reader.law(leaf.law), self._drawn.setdefault(leaf.chain, [])
+            if law not in drawn:
+                drawn.append(law)
         elif isinstance(leaf, SaleLeaf):
-            chain = self.chains.get(leaf.chain)
-            draw = None if chain is None else chain.draws.get(leaf.law)
-            if chain is not None and draw is not None:
-                law = draw.spec.law
-                if chain.issued is None or more_accurate(law, chain.issued):
-                    chain.issued = law
+            laws = self._drawn.get(leaf.chain, ())
+            sold = next((law for law in laws if law.identity == leaf.law), None)
+            known = self.issued.get(leaf.chain)
+            if sold is not None and (known is None or more_accurate(sold, known)):
+                self.issued[leaf.chain] = sold
         return leaf
+
+    def draw(self, body: bytes) -> DrawRecord | None:
+        """Return the draw of a leaf, or None where it is none."""
+        leaf = decode(body)
+        record = self._reader.read(leaf) if isinstance(leaf, DrawLeaf) else None
+        return record if isinstance(record, DrawRecord) else None
 
     def openable(self) -> int:
         """Return how many answers an auditor must be given."""
-        return sum(
-            openable(draw.spec.law, chain.issued) for chain in self.chains.values() for draw in chain.draws.values()
-        )
+        return sum(openable(law, self.issued.get(chain)) for chain, laws in self._drawn.items() for law in laws)
 
 
 def _opening(market: "Market", draw: DrawRecord, sealed: bytes | None, committed: str) -> bytes:

@@ -43,6 +43,7 @@ class Gate:
 
     def __init__(self) -> None:
         self._size = 0
+        self._last: bytes | None = None
         self._ledger = LedgerReplay()
         self._reader = Reader()
         self._epochs: list[EpochLeaf] = []
@@ -64,15 +65,22 @@ class Gate:
         return tuple(replace(finding, chain=chain.id) for finding in found)
 
     def follow(self, connection: Connection, size: int) -> None:
-        """Read what was logged since the last release, up to a size."""
+        """Read what was logged since the last release, up to a size.
+
+        Writes that commit together are seen before they do: where the last leaf seen is another one now, or none, what
+        was seen has been undone, and all is read again.
+        """
+        seen = select(leaves.c.leaf_hash).where(leaves.c.log_index == self._size - 1)
+        if self._last is not None and connection.execute(seen).scalar_one_or_none() != self._last:
+            self.__init__()  # type: ignore[misc]
         wanted = (
-            select(leaves.c.log_index, leaves.c.body)
+            select(leaves.c.log_index, leaves.c.body, leaves.c.leaf_hash)
             .where(leaves.c.log_index >= self._size, leaves.c.log_index < size, leaves.c.kind.in_(_FOLLOWED))
             .order_by(leaves.c.log_index)
         )
-        for index, body in connection.execute(wanted):
+        for index, body, digest in connection.execute(wanted):
             self._take(decode(body))
-            self._size = index + 1
+            self._size, self._last = index + 1, digest
 
     def _take(self, leaf: Leaf) -> None:
         record = None if isinstance(leaf, SnapshotLeaf) else self._reader.read(leaf)

@@ -105,7 +105,7 @@ class Reader:
 
     def _draw(self, leaf: DrawLeaf) -> DrawRecord:
         spec = DrawSpec(
-            chain=leaf.chain,
+            chain=sys.intern(leaf.chain),
             epoch=leaf.epoch,
             role=Role(leaf.role),
             law=self.law(leaf.law),

@@ -5,10 +5,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import Connection, func, select, update
 
 from app.audit.gate import Gate
+from app.clock import time_text
 from app.engine import release
+from app.errors import ConflictError
+from app.log.journal import append
+from app.log.leaves import WithdrawalLeaf
 from app.store.schema import chains, datasets, draws, heads, leaves, planned_tiers
 from tests.app.test_order_jobs import ended, ordered
 from tests.app.test_simulator import killed_at
@@ -196,6 +200,24 @@ def test_the_gate_follows_other_workers_and_forgets_what_did_not_commit(fair: Fa
     gate = Gate()
     fair.market.database.read_now(lambda connection: gate.follow(connection, size))
     assert len(gate._ledger.orders) == 5
+
+
+def test_what_was_undone_before_it_committed_is_forgotten(fair: Fair) -> None:
+    product, market = fair.product(fair.dataset()), fair.market
+    fair.buy(fair.person(), product, "0.1")
+    at = time_text(market.clock())
+
+    def make(index: int) -> WithdrawalLeaf:
+        return WithdrawalLeaf(index=index, at=at, product=product["product"], reason="undone")
+
+    def undone(connection: Connection) -> None:
+        (leaf,) = append(connection, market.keyring, at, [make])
+        market.desk.gate.follow(connection, leaf.index + 1)
+        raise ConflictError("write: expected one that commits, got another")
+
+    with pytest.raises(ConflictError):
+        market.database.submit(undone).result()
+    fair.buy(fair.person(), product, "0.5")
 
 
 def test_a_chain_is_certified_once_for_the_same_plans_and_draws(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:

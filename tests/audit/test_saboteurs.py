@@ -13,7 +13,9 @@ from app.audit.verify import verify_export
 from app.log.heads import TreeHead, sign
 from app.log.merkle import leaf_hash, root_of
 from tests.audit.exports import SIGNER, Export, found, law_id
+from tests.audit.saboteurs import SABOTEURS as NOISE
 from tiers.canonical import canonical_bytes
+from tiers.identity import TierLaw
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
 LISTED = re.compile(r"^\| ([a-z][^|]*?) \| (A[1-7] [a-z-]+) \| ([^|]+) \|$", re.M)
@@ -162,6 +164,16 @@ def charge_nothing(export: Export) -> set[str]:
     return signed(export)
 
 
+def use_increments_in_a_zcdp_ledger(export: Export) -> set[str]:
+    """The ledger counts ρ; what a pure one would charge for the tier alone is less than what is due for the chain."""
+    lineage = next(leaf["lineage"] for leaf in export.kind("dataset") if leaf["budget_kind"] != "pure")
+    plan = next(leaf for leaf in export.kind("product-plan") if leaf["lineage"] == lineage)
+    sale = next(leaf for leaf in export.kind("sale") if leaf["product"] == plan["product"])
+    levels = {TierLaw.from_document(tier["law"]).identity: tier["level_nano"] for tier in plan["tiers"]}
+    sale["charge_nano"] = levels[sale["law"]]
+    return signed(export)
+
+
 def overspend(export: Export) -> set[str]:
     export.kind("dataset")[0]["budget_nano"] = 1_000_000_000
     return signed(export)
@@ -225,6 +237,7 @@ SABOTEURS: dict[Saboteur, str] = {
     reuse_a_content_under_another_snapshot_id: "A4 one-content",
     charge_twice: "A3 increment",
     charge_nothing: "A3 increment",
+    use_increments_in_a_zcdp_ledger: "A3 increment-where-reserve-is-due",
     overspend: "A3 budget",
     sell_a_frozen_chain: "A3 frozen",
     thaw_what_was_not_frozen: "A4 frozen-before-thaw",
@@ -242,7 +255,13 @@ def test_a_saboteur_is_caught_by_the_check_named_for_it(export: Export, saboteur
 
 def test_the_auditor_s_page_lists_the_tested_saboteurs_and_no_others() -> None:
     listed = {(name, check) for name, check, _ in LISTED.findall(PAGE.read_text())}
-    assert listed == {(name_of(saboteur), check) for saboteur, check in SABOTEURS.items()}
+    of_noise = {(name, f"A5 {each.process.replace(' ', '-')}") for name, each in NOISE.items()}
+    assert listed == of_noise | {(name_of(saboteur), check) for saboteur, check in SABOTEURS.items()}
+
+
+def test_the_page_says_within_how_many_values_each_saboteur_of_the_noise_is_caught() -> None:
+    within = {name: how for name, _, how in LISTED.findall(PAGE.read_text()) if name in NOISE}
+    assert {name: f"{each.within:,} values" for name, each in NOISE.items()} == within
 
 
 def test_the_honest_export_brings_up_none_of_them(export: Export) -> None:

@@ -66,6 +66,9 @@ class Watch:
     def __init__(self) -> None:
         self.seen: list[OpenedEdge] = []
 
+    def read(self, record: object) -> None:
+        pass
+
     def take(self, edge: OpenedEdge) -> None:
         self.seen.append(edge)
 

@@ -1,6 +1,7 @@
 """A2: every draw comes from its nearest known neighbours, once, and from the truth only where it says so."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
@@ -129,11 +130,16 @@ def due_sampler(spec: DrawSpec) -> str | None:
         >>> [due_sampler(spec) for spec in made]
         ['tsg-digits/2', 'tsg-digits/2']
     """
-    laws = spec.law.noise, tuple(parent.noise for parent in spec.parents)
+    return _due_sampler(spec.role, spec.law, spec.parents, spec.length)
+
+
+@lru_cache(maxsize=4096)
+def _due_sampler(role: Role, law: TierLaw, parents: tuple[TierLaw, ...], length: int) -> str | None:
+    laws = law.noise, tuple(parent.noise for parent in parents)
     try:
-        if spec.role in (Role.BASE, Role.RESIDUAL):
-            return sampler_of(step_law(spec.role, *laws), spec.length)
-        return between(spec.role, *laws).name
+        if role in (Role.BASE, Role.RESIDUAL):
+            return sampler_of(step_law(role, *laws), length)
+        return between(role, *laws).name
     except (TierError, ArithmeticError):
         return None
 
