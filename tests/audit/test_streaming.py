@@ -3,14 +3,18 @@
 import json
 import tracemalloc
 from collections.abc import Iterator
+from io import BufferedReader, RawIOBase
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.audit.export import KeyRecord, OpeningRecord, encode_line
+from app.audit.export import KeyRecord, OpeningRecord, bounded_lines, encode_line
 from app.audit.statistics import OpenedEdge, holdings_of
+from app.audit.stream import FOUND_LIMIT, LogAudit
 from app.audit.verify import FINDINGS_LIMIT, PICTURES_LIMIT, verify_export
 from app.log.heads import public_hex
+from app.log.leaves import ThawLeaf
 from benchmarks._audit_app import SIGNER, write
 from tests.audit.exports import Export, found
 from tiers.audit.findings import Finding
@@ -118,3 +122,52 @@ def test_an_opening_or_a_key_of_a_chain_that_nobody_plans_is_a_finding(export: E
     key = KeyRecord(chain="a" * 64, law="b" * 64, key="c" * 64)
     for record in (stray, key):
         assert found(verify_export([*export.lines(), encode_line(record)], export.public)) == {"A7 evidence-of-nothing"}
+
+
+def test_evidence_of_nothing_and_answers_that_are_too_long_are_not_kept(export: Export) -> None:
+    """However much of it a file holds, and however many entries an answer has beyond its draw's."""
+    chain = export.openings[-1]["chain"]
+    stray = [
+        OpeningRecord(chain=chain, law=f"{law:064x}", opening="c" * 64, answer=["123456"] * 500) for law in range(999)
+    ]
+    lines = [*export.lines(), *map(encode_line, stray)]
+    tracemalloc.start()
+    report = verify_export(lines, export.public)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found(report) == {"A7 evidence-of-nothing"}
+    assert len(report.findings) == 999
+    assert most < 999 * 500 * 8
+
+
+class Endless(RawIOBase):
+    """A file of one line without an end, up to a number of bytes; it keeps none of it."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), self.left)
+        buffer[:count] = b" " * count
+        self.left -= count
+        return count
+
+
+def test_a_line_that_never_ends_is_not_held_in_memory() -> None:
+    tracemalloc.start()
+    lengths = [len(line) for line in bounded_lines(BufferedReader(Endless(50_000_000)), 1000)]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert lengths == [1001]
+    assert most < 100_000
+
+
+def test_a_log_that_is_wrong_in_every_leaf_is_refuted_in_bounded_memory() -> None:
+    audit = LogAudit()
+    for index in range(FOUND_LIMIT + 25):
+        audit.leaf(ThawLeaf(index=index, at="2026-01-01T00:00:00Z", chain="a" * 64, reason="none"))
+    assert len(audit.finish()) == FOUND_LIMIT
+    assert audit.dropped == 26, "each thaws what is not frozen; the first is no announcement either"
