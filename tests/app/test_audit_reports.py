@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from app.audit.page import report_page
 from app.audit.reports import audit_market, kept_report, signed_by
@@ -20,7 +20,7 @@ from app.log.heads import TreeHead, sign_document
 from app.log.journal import append, leaf_bodies, leaf_hashes
 from app.log.leaves import WithdrawalLeaf
 from app.log.merkle import inclusion_proof, leaf_hash
-from app.store.schema import draws, leaves
+from app.store.schema import audit_reports, draws, leaves
 from tests.conftest import PEOPLE, Fair
 from tiers.canonical import canonical_bytes
 from tiers.chain import answer_bytes
@@ -350,6 +350,49 @@ def test_a_draw_that_came_after_the_sale_or_is_of_another_tier_proves_nothing(fa
             assert (status, found) == (0, set())
         else:
             assert (status, "A2 draw-of-sale" in found) == (1, True), (place, found)
+
+
+def lost_report(fair: Fair, row: Any, older: Any) -> None:
+    edit(fair, delete(audit_reports).where(audit_reports.c.id == row.id))
+
+
+def wiped_reports(fair: Fair, row: Any, older: Any) -> None:
+    edit(fair, delete(audit_reports))
+
+
+def watch_of_an_earlier_report(fair: Fair, row: Any, older: Any) -> None:
+    assert older.watch_json != row.watch_json
+    edit(fair, update(audit_reports).where(audit_reports.c.id == row.id).values(watch_json=older.watch_json))
+
+
+def edited_report(fair: Fair, row: Any, older: Any) -> None:
+    body = json.loads(row.report_json)
+    body["head"] = json.loads(older.report_json)["head"]
+    text = canonical_bytes(body).decode()
+    edit(fair, update(audit_reports).where(audit_reports.c.id == row.id).values(report_json=text))
+
+
+def unreadable_report(fair: Fair, row: Any, older: Any) -> None:
+    edit(fair, update(audit_reports).where(audit_reports.c.id == row.id).values(report_json="[]"))
+
+
+@pytest.mark.parametrize(
+    "tamper", [lost_report, wiped_reports, watch_of_an_earlier_report, edited_report, unreadable_report]
+)
+def test_an_audit_says_when_what_it_goes_on_from_is_not_what_the_log_names(fair: Fair, tamper: Any) -> None:
+    """Else a market's noise could be tested anew as often as one likes, and the head that was seen be forgotten."""
+    first, _, _ = sold(fair)
+    audit_market(fair.market, lambda _: None)
+    fair.buy(fair.person(), first, "2")
+    assert audit_market(fair.market, lambda _: None)["findings"] == []
+    wanted = select(audit_reports).order_by(audit_reports.c.leaf_index)
+    older, row = fair.market.database.read_now(lambda connection: connection.execute(wanted).all())
+    tamper(fair, row, older)
+    kept = audit_market(fair.market, lambda _: None)
+    assert [f"{found['check']} {found['rule']}" for found in kept["findings"]] == ["A4 kept-report"]
+    assert kept["verdict"] == "refuted"
+    assert first["chain"] in frozen(fair)
+    assert audit_market(fair.market, lambda _: None)["findings"] == [], "what it kept then is what the log names"
 
 
 def test_commands_run_an_audit_and_show_the_report_as_json_and_page(fair: Fair, tmp_path: Path) -> None:
