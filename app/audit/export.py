@@ -22,6 +22,7 @@ __all__ = [
     "LeafRecord",
     "OpeningRecord",
     "ReadLeaf",
+    "bounded_lines",
     "decode_line",
     "encode_line",
     "read_leaf",

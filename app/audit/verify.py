@@ -182,7 +182,9 @@ class ExportAudit:
                     self._say(Finding("A4", "header", where, record.format[:60], FORMAT))
                 self._header = self._header or record
             case HeadRecord():
-                fits = record.head.size == self._frontier.size
+                size, announced = self._frontier.size, self._log.announced.leaves
+                due = bool(announced) and announced[-1].index + 1 == size  # right after a key's leaf, once
+                fits = record.head.size == size and due and all(point.size != size for point in self._checkpoints[-1:])
                 if fits and record.head.root == self._frontier.root().hex():
                     self._checkpoints.append(record.head)
                 else:

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from app.audit.export import KeyRecord, OpeningRecord, bounded_lines, encode_line
+from app.audit.export import HeadRecord, KeyRecord, OpeningRecord, bounded_lines, encode_line
 from app.audit.statistics import OpenedEdge, holdings_of
 from app.audit.stream import FOUND_LIMIT, LogAudit
 from app.audit.verify import FINDINGS_LIMIT, PICTURES_LIMIT, verify_export
-from app.log.heads import public_hex
+from app.log.heads import TreeHead, public_hex
 from app.log.leaves import ThawLeaf
 from benchmarks._audit_app import SIGNER, write
 from tests.audit.exports import Export, found
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
+from tiers.audit.records import DrawRecord, SaleRecord
 from tiers.identity import Role
 
 
@@ -69,6 +70,10 @@ class Watch:
 
     def __init__(self) -> None:
         self.seen: list[OpenedEdge] = []
+        self.records: list[int] = []
+
+    def read(self, record: DrawRecord | SaleRecord) -> None:
+        self.records.append(record.leaf)
 
     def take(self, edge: OpenedEdge) -> None:
         self.seen.append(edge)
@@ -84,6 +89,8 @@ def test_statistical_checks_see_every_opened_edge_and_their_alarms_refute(export
     report = export.verify(edges=[watch])
     assert [finding.check for finding in report.findings] == ["A5"]
     assert len(watch.seen) == report.replayed
+    told = [record["leaf"]["index"] for record in export.leaves if record["leaf"]["kind"] in ("draw", "sale")]
+    assert watch.records == told
     for edge in watch.seen:
         assert edge.role is Role.RESIDUAL
         assert len(edge.answers) == len(edge.parents) == 1
@@ -171,3 +178,12 @@ def test_a_log_that_is_wrong_in_every_leaf_is_refuted_in_bounded_memory() -> Non
         audit.leaf(ThawLeaf(index=index, at="2026-01-01T00:00:00Z", chain="a" * 64, reason="none"))
     assert len(audit.finish()) == FOUND_LIMIT
     assert audit.dropped == 26, "each thaws what is not frozen; the first is no announcement either"
+
+
+def test_a_head_that_no_key_s_leaf_asks_for_is_a_finding_and_is_not_kept(export: Export) -> None:
+    """A file may repeat it without end."""
+    lines = export.lines()
+    head = encode_line(HeadRecord(head=TreeHead(**export.header["head"])))
+    assert found(
+        verify_export([*lines[: len(export.leaves) + 1], head, *lines[len(export.leaves) + 1 :]], export.public)
+    ) == {"A4 head-in-place"}
