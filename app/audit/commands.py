@@ -39,9 +39,10 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool,
 
     import msgspec
 
+    from app.audit.export import bounded_lines
     from app.audit.page import report_page
     from app.audit.reports import document_of
-    from app.audit.verify import verify_export
+    from app.audit.verify import LINE_LIMIT, verify_export
     from app.audit.watching import Watching
     from app.log.heads import TreeHead
     from tiers.audit.watch import Watch
@@ -50,7 +51,9 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool,
     try:
         earlier = None if head_file is None else msgspec.json.decode(head_file.read_bytes(), type=TreeHead)
         with export.open("rb") as lines:
-            made = verify_export(lines, public_key, earlier=earlier, edges=(Watching(Watch()),))
+            made = verify_export(
+                bounded_lines(lines, LINE_LIMIT), public_key, earlier=earlier, edges=(Watching(Watch()),)
+            )
     except msgspec.MsgspecError:
         raise click.ClickException("--head: expected a signed tree head as JSON, got something else") from None
     except AuditError as error:
@@ -138,13 +141,14 @@ def coalition(export: Path, public_key: str, buyers: tuple[str, ...], add: str |
     import msgspec
 
     from app.audit.coalition import losses_of
+    from app.audit.export import bounded_lines
     from app.audit.reading import UNREADABLE
-    from app.audit.verify import verify_export
+    from app.audit.verify import LINE_LIMIT, verify_export
     from tiers.errors import AuditError
 
     try:
         with export.open("rb") as lines:
-            refuted = verify_export(lines, public_key).findings
+            refuted = verify_export(bounded_lines(lines, LINE_LIMIT), public_key).findings
         if refuted:
             click.echo("the export is refuted: tiermarket audit verify says by what", err=True)
             sys.exit(1)

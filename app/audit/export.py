@@ -5,7 +5,8 @@ signing key right after that leaf; then, chain by chain and in the order of draw
 auditor may have (tiers at or below each chain's highest issued rank; never a truth draw's key).
 """
 
-from typing import Annotated, TypeAlias
+from collections.abc import Iterator
+from typing import Annotated, BinaryIO, TypeAlias
 
 import msgspec
 
@@ -21,6 +22,7 @@ __all__ = [
     "LeafRecord",
     "OpeningRecord",
     "ReadLeaf",
+    "bounded_lines",
     "decode_line",
     "encode_line",
     "read_leaf",
@@ -91,6 +93,20 @@ _LEAF_ENDS = (b'"record":"leaf"}\n', b'"record":"leaf"}')
 def encode_line(record: ExportRecord) -> bytes:
     """Return the record as one line, newline included."""
     return _ENCODER.encode(record) + b"\n"
+
+
+def bounded_lines(file: BinaryIO, limit: int) -> Iterator[bytes]:
+    """Yield the lines of a file; of one above the limit only limit + 1 bytes, so that no file fills the memory.
+
+    Example:
+        >>> from io import BytesIO
+        >>> list(bounded_lines(BytesIO(b"ab\\ncdefgh\\nij"), 4))
+        [b'ab\\n', b'cdefg', b'ij']
+    """
+    while line := file.readline(limit + 1):
+        yield line
+        while len(line) > limit and not line.endswith(b"\n"):
+            line = file.readline(limit + 1)
 
 
 def read_leaf(line: bytes) -> ReadLeaf | None:

@@ -1,4 +1,4 @@
-"""What a buyer holds, and how it is verified offline: receipt, leaf, inclusion, opening, answer."""
+"""What a buyer holds, and how it is verified offline: receipt, leaves of sale and draw, inclusion, opening, answer."""
 
 from collections.abc import Collection
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ import msgspec
 from app.audit.reading import UNREADABLE
 from app.log import leaves as log_leaves
 from app.log.heads import TreeHead, public_key, verify_document
-from app.log.leaves import SaleLeaf
+from app.log.leaves import DrawLeaf, SaleLeaf
 from app.log.merkle import leaf_hash, verify_inclusion
 from tiers.audit.findings import Finding
 from tiers.budget import decimal_text
@@ -27,6 +27,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One order with all that proves it: what `GET /v1/orders/{order}/proof` gives, and a file keeps.
 
     Args:       leaf: the sale's, as it is in the log. law: the tier's law in full. proof: the path from leaf to head.
+                draw: the leaf of the draw that is sold: the log's commitment to its answer, which auditors replay.
+                draw_proof: its path to the same head.
     """
 
     receipt: dict[str, Any]
@@ -36,6 +38,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     answer: dict[str, Any]
     head: TreeHead
     proof: list[_Hash]
+    draw: dict[str, Any]
+    draw_proof: list[_Hash]
 
 
 def verify_bundle(bundle: Bundle, publics: Collection[str]) -> tuple[Finding, ...]:
@@ -75,10 +79,27 @@ def verify_bundle(bundle: Bundle, publics: Collection[str]) -> tuple[Finding, ..
         path = [bytes.fromhex(step) for step in bundle.proof]
         included = verify_inclusion(digest, leaf.index, head.size, path, bytes.fromhex(head.root))
         need(included, "A4", "inclusion", f"leaf {leaf.index} of {head.size}", "the proof does not lead to the head")
+        _check_draw(bundle, leaf.index, need)
         _check_answer(bundle, need)
     except (msgspec.MsgspecError, LookupError, *UNREADABLE) as error:
         found.append(Finding("A4", "unreadable-bundle", "bundle", "an order with its proof", type(error).__name__))
     return tuple(found)
+
+
+def _check_draw(bundle: Bundle, sold: int, need: Any) -> None:
+    """The receipt's commitment is the log's: else one buyer could be sold an answer that no auditor ever sees."""
+    receipt, head, raw = bundle.receipt, bundle.head, canonical_bytes(bundle.draw)
+    draw = log_leaves.decode(raw)
+    path, root = [bytes.fromhex(step) for step in bundle.draw_proof], bytes.fromhex(head.root)
+    included = verify_inclusion(leaf_hash(raw), draw.index, head.size, path, root)
+    need(included, "A4", "draw-inclusion", f"leaf {draw.index} of {head.size}", "the proof does not lead to the head")
+    if not isinstance(draw, DrawLeaf):
+        need(False, "A2", "draw-of-sale", f"leaf {draw.index}", "no draw's leaf")
+        return
+    same = (draw.chain, TierLaw.from_document(draw.law).identity) == (receipt["chain"], receipt["law"])
+    need(same and draw.index < sold, "A2", "draw-of-sale", f"leaf {draw.index}", "not the sold tier's, before its sale")
+    sealed = draw.commitment == receipt["commitment"]
+    need(sealed, "A7", "answer-of-draw", receipt["commitment"], draw.commitment[:16])
 
 
 def _check_answer(bundle: Bundle, need: Any) -> None:

@@ -1,6 +1,5 @@
 """An audit of the whole log: run from one consistent read, kept, signed and itself logged; findings freeze chains."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -11,16 +10,17 @@ from sqlalchemy import Connection, select
 
 from app.audit.exporting import export_lines
 from app.audit.freezing import freeze
+from app.audit.resuming import report_digest, resume, watch_digest
 from app.audit.verify import AuditReport, verify_export
 from app.audit.watching import Watching
 from app.clock import new_id, time_text
 from app.errors import AuditFindingError, NotFoundError
-from app.log.heads import TreeHead, public_key, sign_document, verify_document
+from app.log.heads import public_key, sign_document, verify_document
 from app.log.journal import append, current_head
 from app.log.leaves import ReportLeaf, decode
 from app.store.schema import audit_reports, leaves, products
 from tiers.audit.findings import Finding, Severity
-from tiers.audit.watch import Watch, WatchState
+from tiers.audit.watch import WatchState
 from tiers.canonical import Document, canonical_bytes
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
     The log must continue the head that the last report was about, and the watch over the noise (A5) goes on from where
     that report left it: it looks at each draw once in the market's life. Runs in the caller's thread.
     """
-    watching = Watching(market.database.read_now(_last_watch))
-    earlier = market.database.read_now(_last_head)
+    resumed = market.database.read_now(resume)
+    watching = Watching(resumed.watch)
     size = market.database.read_now(_size)
     public = market.keyring.public_keys()[min(market.keyring.signing)]
 
@@ -53,12 +53,14 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
         return verify_export(
             export_lines(connection, market, withhold=True),
             public,
-            earlier=earlier,
+            earlier=resumed.head,
             edges=(watching,),
             progress=lambda lines: progress(f"{lines} records read; the log has {size} leaves"),
         )
 
     report = market.database.read_now(read)
+    if resumed.findings:
+        report = replace(report, verdict="refuted", findings=(*resumed.findings, *report.findings))
     progress("keeping the report")
     at = time_text(market.clock())
 
@@ -135,14 +137,15 @@ def signed_by(document: dict[str, Any], public: str) -> bool:
 def _keep(
     connection: Connection, market: "Market", report: AuditReport, watched: WatchState, at: str
 ) -> dict[str, Any]:
-    name = new_id("report")
+    name, state = new_id("report"), msgspec.json.encode(watched).decode()
     body: dict[str, Document] = {
         **document_of(report),
         "at": at,
         "key": market.keyring.signing_number,
         "report": name,
+        "watch": watch_digest(state),
     }
-    digest = hashlib.sha256(canonical_bytes(body)).hexdigest()
+    digest = report_digest(body)
     size = 0 if report.head is None else report.head.size
 
     def make(index: int) -> ReportLeaf:
@@ -157,7 +160,7 @@ def _keep(
             size=size,
             verdict=report.verdict,
             report_json=canonical_bytes(signed).decode(),
-            watch_json=msgspec.json.encode(watched).decode(),
+            watch_json=state,
             leaf_index=logged.index,
         )
     )
@@ -187,19 +190,6 @@ def _chain_of(connection: Connection, body: bytes) -> str | None:
         wanted = select(products.c.chain_id).where(products.c.id == leaf.product)
         chain = connection.execute(wanted).scalar_one_or_none()
     return chain
-
-
-def _last_head(connection: Connection) -> TreeHead | None:
-    wanted = select(audit_reports.c.report_json).order_by(audit_reports.c.leaf_index.desc()).limit(1)
-    text = connection.execute(wanted).scalar_one_or_none()
-    head = None if text is None else msgspec.json.decode(text)["head"]
-    return None if head is None else msgspec.convert(head, type=TreeHead)
-
-
-def _last_watch(connection: Connection) -> Watch:
-    wanted = select(audit_reports.c.watch_json).order_by(audit_reports.c.leaf_index.desc()).limit(1)
-    text = connection.execute(wanted).scalar_one_or_none()
-    return Watch() if text is None else Watch.of(msgspec.json.decode(text, type=WatchState))
 
 
 def _size(connection: Connection) -> int:

@@ -31,7 +31,10 @@ from tiers.audit.plans import PlanAudit
 from tiers.audit.provenance import Provenance
 from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, PlanRecord, SaleRecord
 
-__all__ = ["BROKEN", "LogAudit"]
+__all__ = ["BROKEN", "FOUND_LIMIT", "LogAudit"]
+
+FOUND_LIMIT = 10_000
+"""Findings that are kept of a log; the rest is counted."""
 
 BROKEN = (*UNREADABLE, LookupError, AssertionError)
 """What a log that nobody foresaw may raise in a check: a finding, never a crash."""
@@ -46,6 +49,7 @@ class LogAudit:
     def __init__(self, edges: Sequence[EdgeCheck] = ()) -> None:
         self._edges = edges
         self.found: list[Finding] = []
+        self.dropped = 0
         self.announced = Announcements()
         self.times = Times()
         self.provenance = Provenance()
@@ -91,6 +95,8 @@ class LogAudit:
         if len(self.found) > before:
             chain = getattr(leaf, "chain", None)
             self.found[before:] = [replace(finding, chain=chain) for finding in self.found[before:]]
+            self.dropped += max(0, len(self.found) - FOUND_LIMIT)
+            del self.found[FOUND_LIMIT:]
 
     def finish(self) -> list[Finding]:
         """Return all findings of A1 to A4 between leaves."""

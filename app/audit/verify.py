@@ -136,6 +136,7 @@ class ExportAudit:
                 self._settle()
         for finding in self._log.finish():
             self._say(finding)
+        self._dropped += self._log.dropped
         if not self._log.plans and not self._found:
             raise AuditError("export: expected at least one chain to audit, got none")
         for check in self._edges:
@@ -181,7 +182,9 @@ class ExportAudit:
                     self._say(Finding("A4", "header", where, record.format[:60], FORMAT))
                 self._header = self._header or record
             case HeadRecord():
-                fits = record.head.size == self._frontier.size
+                size, announced = self._frontier.size, self._log.announced.leaves
+                due = bool(announced) and announced[-1].index + 1 == size  # right after a key's leaf, once
+                fits = record.head.size == size and due and all(point.size != size for point in self._checkpoints[-1:])
                 if fits and record.head.root == self._frontier.root().hex():
                     self._checkpoints.append(record.head)
                 else:
@@ -222,6 +225,11 @@ class ExportAudit:
             self._earlier_root = self._frontier.root()
 
     def _evidence(self, record: OpeningRecord | KeyRecord, where: str) -> None:
+        draw = self._log.provenance.chains.get(record.chain, ChainDraws()).draws.get(record.law)
+        if draw is None and record.chain not in self._settled:  # not kept: a file may hold any number of them
+            place = f"chain {record.chain[:12]}"
+            self._say(Finding("A7", "evidence-of-nothing", place, record.law[:12], "no such draw"))
+            return
         if record.chain != self._chain:
             self._settle()
             self._chain = record.chain
@@ -232,7 +240,8 @@ class ExportAudit:
         if isinstance(record, OpeningRecord):
             if name in self._openings:
                 self._say(Finding("A4", "repeated-record", where, "one opening a tier", "a second"))
-            answer = tuple(int(value) for value in record.answer)
+            enough = 1 + (0 if draw is None else draw.spec.length)
+            answer = tuple(int(value) for value in record.answer[:enough])
             self._openings[name] = (bytes.fromhex(record.opening), answer)
         else:
             if name in self._keys:

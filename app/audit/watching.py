@@ -1,6 +1,7 @@
 """A5 of a log: every draw that nobody has chosen, shown to a watch in the order in which it became due."""
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from app.audit.statistics import OpenedEdge
@@ -20,7 +21,8 @@ class Watching:
     """An edge check that goes on from a watch: what was decided up to the watch's leaf has been seen already.
 
     Chains are opened one after the other, but draws are tested in the order of the leaves that decided on them: buyers
-    may choose chains by what they saw in others. So what opens is kept until the log has been read.
+    may choose chains by what they saw in others. So the noise of what opens, eight bytes an entry, is kept until the
+    log has been read.
 
     Guarantee:  as `Watch`: over all audits that hand on its state, a false alarm has probability at most α.
     """
@@ -29,7 +31,7 @@ class Watching:
         self.watch = watch
         self._selector = Selector()
         self._due: dict[ChainKey, int] = {}
-        self._opened: list[tuple[int, int, OpenedEdge]] = []
+        self._opened: list[tuple[int, int, OpenedEdge, Sequence[int], Sequence[int] | None]] = []
         self._chains: dict[str, set[str]] = {}
         self._last = watch.leaf
 
@@ -50,16 +52,25 @@ class Watching:
         """Keep an edge that is due."""
         leaf = self._due.pop((edge.chain, edge.law.identity), None)
         if leaf is not None and all(len(answer) == len(edge.answer) for answer in edge.answers):
-            self._opened.append((leaf, edge.leaf, edge))
+            upper, *lower = edge.answers
+            noise = _packed([value - above for value, above in zip(edge.answer, upper, strict=True)])
+            gaps = _packed([low - high for low, high in zip(lower[0], upper, strict=True)]) if lower else None
+            self._opened.append((leaf, edge.leaf, replace(edge, answer=(), answers=()), noise, gaps))
 
     def findings(self) -> Iterable[Finding]:
         """Show what was kept to the watch, and return its alarms, a pair's for each chain that has it."""
-        for _, _, edge in sorted(self._opened, key=lambda each: each[:2]):
-            upper, *lower = edge.answers
-            gaps = [low - high for low, high in zip(lower[0], upper, strict=True)] if lower else None
-            self.watch.see(edge, [value - above for value, above in zip(edge.answer, upper, strict=True)], gaps)
+        due = sorted(self._opened, key=lambda each: each[:2])
         self._opened.clear()
-        self.watch.leaf = max(self.watch.leaf, self._last)
+        self.watch.leaf = max(self.watch.leaf, self._last)  # first: what breaks below is not seen a second time
+        for _, _, edge, noise, gaps in due:
+            self.watch.see(edge, noise, gaps)
         for alarm in alarm_findings(self.watch):
             chains = self._chains.get(alarm.where, ()) if alarm.rule == _LAW else ()
             yield from (replace(alarm, chain=chain) for chain in sorted(chains)) if chains else (alarm,)
+
+
+def _packed(values: list[int]) -> Sequence[int]:
+    try:
+        return array("q", values)
+    except OverflowError:
+        return values

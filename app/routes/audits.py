@@ -21,7 +21,7 @@ from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import inclusion_proof
 from app.market import Market
 from app.routes.paging import page, read_query
-from app.store.schema import orders
+from app.store.schema import draws, orders
 from app.wire import ThawRequest
 
 __all__ = ["frozen_chains", "proof", "report", "report_as_page", "reports", "start", "thaw_chain"]
@@ -109,7 +109,10 @@ async def proof(
             raise IntegrityError("store: expected the answer that was sold, got none")
         unsealed = market.engine.unseal(chain, tier, tier.sealed, tier.commitment)
         ((_, body, _),) = list(leaf_bodies(connection, row.leaf_index, 1))
-        path = inclusion_proof(leaf_hashes(connection, head.size), row.leaf_index)
+        of_draw = draws.c.chain_id == chain.id, draws.c.law == tier.law
+        drawn = connection.execute(select(draws.c.leaf_index).where(*of_draw)).scalar_one()
+        ((_, draw, _),) = list(leaf_bodies(connection, drawn, 1))
+        hashes = leaf_hashes(connection, head.size)
         return {
             "receipt": msgspec.Raw(row.receipt_json.encode()),
             "leaf": msgspec.Raw(body),
@@ -117,7 +120,9 @@ async def proof(
             "opening": unsealed.opening.hex(),
             "answer": msgspec.Raw(answer_document(chain, tier, unsealed.answer)),
             "head": _plain(head),
-            "proof": [step.hex() for step in path],
+            "proof": [step.hex() for step in inclusion_proof(hashes, row.leaf_index)],
+            "draw": msgspec.Raw(draw),
+            "draw_proof": [step.hex() for step in inclusion_proof(hashes, drawn)],
         }
 
     return await market.database.read(read)

@@ -9,20 +9,22 @@ from typing import Any
 import httpx
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from app.audit.page import report_page
 from app.audit.reports import audit_market, kept_report, signed_by
 from app.cli import main
 from app.errors import ForkedLogError
 from app.jobs.schedule import audit_if_due
-from app.log.heads import TreeHead
-from app.log.journal import append
+from app.log.heads import TreeHead, sign_document
+from app.log.journal import append, leaf_bodies, leaf_hashes
 from app.log.leaves import WithdrawalLeaf
-from app.log.merkle import leaf_hash
-from app.store.schema import draws, leaves
+from app.log.merkle import inclusion_proof, leaf_hash
+from app.store.schema import audit_reports, draws, leaves
 from tests.conftest import PEOPLE, Fair
 from tiers.canonical import canonical_bytes
+from tiers.chain import answer_bytes
+from tiers.identity import TierLaw, commitment
 
 
 def public_of(fair: Fair) -> str:
@@ -285,6 +287,10 @@ TAMPERED: list[tuple[str, Any, str]] = [
     ("head.size", 5, "A4 head-signature"),
     ("head.root", "0" * 64, "A4 inclusion"),
     ("proof.0", "0" * 64, "A4 inclusion"),
+    ("draw_proof.0", "0" * 64, "A4 draw-inclusion"),
+    ("draw.key_hash", "0" * 64, "A4 draw-inclusion"),
+    ("draw.chain", "0" * 64, "A2 draw-of-sale"),
+    ("draw.kind", "sale", "A4 unreadable-bundle"),
     ("opening", "0" * 64, "A7 commitment"),
     ("answer.values.0", "7", "A7 commitment"),
     ("answer.half_width", "1", "A1 error-bar"),
@@ -315,6 +321,78 @@ def test_a_buyer_verifies_a_receipt_offline_and_each_false_part_is_named(fair: F
     for bad in ({}, [], {**bundle, "more": 1}):
         assert verified(tmp_path, bad, public)[0] == 1
     assert verified(tmp_path, bundle, "zz")[0] == 1
+
+
+def test_a_market_that_signs_a_receipt_for_another_answer_than_it_drew_is_caught(fair: Fair, tmp_path: Path) -> None:
+    bundle, public = bundle_of(fair), public_of(fair)
+    law, values = TierLaw.from_document(bundle["law"]), [int(value) + 1 for value in bundle["answer"]["values"]]
+    told = commitment(bytes.fromhex(bundle["opening"]), bundle["receipt"]["chain"], law, answer_bytes(values))
+    receipt = {name: value for name, value in bundle["receipt"].items() if name != "signature"}
+    receipt["commitment"] = told
+    signature = sign_document("receipt", receipt, fair.market.keyring.signer())
+    answer = bundle["answer"] | {"values": [str(value) for value in values]}
+    lie = bundle | {"receipt": receipt | {"signature": signature}, "answer": answer}
+    assert verified(tmp_path, lie, public) == (1, {"A7 answer-of-draw"})
+    false_draw = lie | {"draw": lie["draw"] | {"commitment": told}}
+    assert verified(tmp_path, false_draw, public) == (1, {"A4 draw-inclusion"})
+
+
+def test_a_draw_that_came_after_the_sale_or_is_of_another_tier_proves_nothing(fair: Fair, tmp_path: Path) -> None:
+    bundle, public = bundle_of(fair), public_of(fair)
+    hashes = fair.market.database.read_now(lambda connection: leaf_hashes(connection, bundle["head"]["size"]))
+    for place, body, _ in fair.market.database.read_now(
+        lambda connection: list(leaf_bodies(connection, 0, bundle["head"]["size"]))
+    ):
+        proof = [step.hex() for step in inclusion_proof(hashes, place)]
+        other = bundle | {"draw": json.loads(body), "draw_proof": proof}
+        status, found = verified(tmp_path, other, public)
+        if other["draw"] == bundle["draw"]:
+            assert (status, found) == (0, set())
+        else:
+            assert (status, "A2 draw-of-sale" in found) == (1, True), (place, found)
+
+
+def lost_report(fair: Fair, row: Any, older: Any) -> None:
+    edit(fair, delete(audit_reports).where(audit_reports.c.id == row.id))
+
+
+def wiped_reports(fair: Fair, row: Any, older: Any) -> None:
+    edit(fair, delete(audit_reports))
+
+
+def watch_of_an_earlier_report(fair: Fair, row: Any, older: Any) -> None:
+    assert older.watch_json != row.watch_json
+    edit(fair, update(audit_reports).where(audit_reports.c.id == row.id).values(watch_json=older.watch_json))
+
+
+def edited_report(fair: Fair, row: Any, older: Any) -> None:
+    body = json.loads(row.report_json)
+    body["head"] = json.loads(older.report_json)["head"]
+    text = canonical_bytes(body).decode()
+    edit(fair, update(audit_reports).where(audit_reports.c.id == row.id).values(report_json=text))
+
+
+def unreadable_report(fair: Fair, row: Any, older: Any) -> None:
+    edit(fair, update(audit_reports).where(audit_reports.c.id == row.id).values(report_json="[]"))
+
+
+@pytest.mark.parametrize(
+    "tamper", [lost_report, wiped_reports, watch_of_an_earlier_report, edited_report, unreadable_report]
+)
+def test_an_audit_says_when_what_it_goes_on_from_is_not_what_the_log_names(fair: Fair, tamper: Any) -> None:
+    """Else a market's noise could be tested anew as often as one likes, and the head that was seen be forgotten."""
+    first, _, _ = sold(fair)
+    audit_market(fair.market, lambda _: None)
+    fair.buy(fair.person(), first, "2")
+    assert audit_market(fair.market, lambda _: None)["findings"] == []
+    wanted = select(audit_reports).order_by(audit_reports.c.leaf_index)
+    older, row = fair.market.database.read_now(lambda connection: connection.execute(wanted).all())
+    tamper(fair, row, older)
+    kept = audit_market(fair.market, lambda _: None)
+    assert [f"{found['check']} {found['rule']}" for found in kept["findings"]] == ["A4 kept-report"]
+    assert kept["verdict"] == "refuted"
+    assert first["chain"] in frozen(fair)
+    assert audit_market(fair.market, lambda _: None)["findings"] == [], "what it kept then is what the log names"
 
 
 def test_commands_run_an_audit_and_show_the_report_as_json_and_page(fair: Fair, tmp_path: Path) -> None:

@@ -3,18 +3,23 @@
 import json
 import tracemalloc
 from collections.abc import Iterator
+from io import BufferedReader, RawIOBase
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.audit.export import KeyRecord, OpeningRecord, encode_line
+from app.audit.export import HeadRecord, KeyRecord, OpeningRecord, bounded_lines, encode_line
 from app.audit.statistics import OpenedEdge, holdings_of
+from app.audit.stream import FOUND_LIMIT, LogAudit
 from app.audit.verify import FINDINGS_LIMIT, PICTURES_LIMIT, verify_export
-from app.log.heads import public_hex
+from app.log.heads import TreeHead, public_hex
+from app.log.leaves import ThawLeaf
 from benchmarks._audit_app import SIGNER, write
 from tests.audit.exports import Export, found
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
+from tiers.audit.records import DrawRecord, SaleRecord
 from tiers.identity import Role
 
 
@@ -65,9 +70,10 @@ class Watch:
 
     def __init__(self) -> None:
         self.seen: list[OpenedEdge] = []
+        self.records: list[int] = []
 
-    def read(self, record: object) -> None:
-        pass
+    def read(self, record: DrawRecord | SaleRecord) -> None:
+        self.records.append(record.leaf)
 
     def take(self, edge: OpenedEdge) -> None:
         self.seen.append(edge)
@@ -83,6 +89,8 @@ def test_statistical_checks_see_every_opened_edge_and_their_alarms_refute(export
     report = export.verify(edges=[watch])
     assert [finding.check for finding in report.findings] == ["A5"]
     assert len(watch.seen) == report.replayed
+    told = [record["leaf"]["index"] for record in export.leaves if record["leaf"]["kind"] in ("draw", "sale")]
+    assert watch.records == told
     for edge in watch.seen:
         assert edge.role is Role.RESIDUAL
         assert len(edge.answers) == len(edge.parents) == 1
@@ -121,3 +129,61 @@ def test_an_opening_or_a_key_of_a_chain_that_nobody_plans_is_a_finding(export: E
     key = KeyRecord(chain="a" * 64, law="b" * 64, key="c" * 64)
     for record in (stray, key):
         assert found(verify_export([*export.lines(), encode_line(record)], export.public)) == {"A7 evidence-of-nothing"}
+
+
+def test_evidence_of_nothing_is_not_kept(export: Export) -> None:
+    """However much of it a file holds."""
+    chain = export.openings[-1]["chain"]
+    stray = [
+        OpeningRecord(chain=chain, law=f"{law:064x}", opening="c" * 64, answer=["123456"] * 500) for law in range(999)
+    ]
+    lines = [*export.lines(), *map(encode_line, stray)]
+    tracemalloc.start()
+    report = verify_export(lines, export.public)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found(report) == {"A7 evidence-of-nothing"}
+    assert len(report.findings) == 999
+    assert most < 999 * 500 * 8
+
+
+class Endless(RawIOBase):
+    """A file of one line without an end, up to a number of bytes; it keeps none of it."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), self.left)
+        buffer[:count] = b" " * count
+        self.left -= count
+        return count
+
+
+def test_a_line_that_never_ends_is_not_held_in_memory() -> None:
+    tracemalloc.start()
+    lengths = [len(line) for line in bounded_lines(BufferedReader(Endless(50_000_000)), 1000)]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert lengths == [1001]
+    assert most < 100_000
+
+
+def test_a_log_that_is_wrong_in_every_leaf_is_refuted_in_bounded_memory() -> None:
+    audit = LogAudit()
+    for index in range(FOUND_LIMIT + 25):
+        audit.leaf(ThawLeaf(index=index, at="2026-01-01T00:00:00Z", chain="a" * 64, reason="none"))
+    assert len(audit.finish()) == FOUND_LIMIT
+    assert audit.dropped == 26, "each thaws what is not frozen; the first is no announcement either"
+
+
+def test_a_head_that_no_key_s_leaf_asks_for_is_a_finding_and_is_not_kept(export: Export) -> None:
+    """A file may repeat it without end."""
+    lines = export.lines()
+    head = encode_line(HeadRecord(head=TreeHead(**export.header["head"])))
+    assert found(
+        verify_export([*lines[: len(export.leaves) + 1], head, *lines[len(export.leaves) + 1 :]], export.public)
+    ) == {"A4 head-in-place"}
