@@ -235,3 +235,9 @@ def test_the_largest_rates_are_right_where_hyperbolic_sines_overflow(rate: Fract
         assert law.variance() == 0.0  # 2p/(1−p)² underflows: p = e^−1500
         assert law.cf(3.0) == 1.0
         assert (law.pmf(0), law.half_width(Fraction(95, 100))) == (1.0, 0)
+
+
+def test_losses_beyond_what_a_double_can_exponentiate_have_their_epsilon() -> None:
+    law, change = TwoSidedGeometric(Fraction(1500)), ChangeSet.scalar(1)
+    exact_epsilon = 1500 + math.log1p(-0.001)  # δ = (1 − e^(ε − rate))/(1 + p)
+    assert exact_epsilon <= law.epsilon_at(Fraction(1, 1000), change) <= exact_epsilon * (1 + 1e-12)
