@@ -123,7 +123,7 @@ class Ladder:
     @classmethod
     def parse(cls, values: Sequence[str | int | Fraction]) -> "Ladder":
         """Return the ladder of `values`, each parsed by `parse_epsilon`; raises as it and the constructor do."""
-        if isinstance(values, str) or len(values) > LADDER_LIMIT:
+        if isinstance(values, str) or not isinstance(values, Sequence) or len(values) > LADDER_LIMIT:
             raise InvalidParameterError("ladder", f"a list of 1 to {LADDER_LIMIT} decimals", values)
         return cls(tuple(parse_epsilon(value, name=f"tier {tier}") for tier, value in enumerate(values, start=1)))
 

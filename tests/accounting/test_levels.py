@@ -30,6 +30,18 @@ def test_no_order_exceeds_the_rho_of_skellam_noise(rate: Fraction, change: Chang
         assert rho < worst * Fraction(13, 10), "sound, and not wasteful"
 
 
+def test_whole_orders_are_joined_at_no_less_than_convexity_allows() -> None:
+    rate = Fraction(900)  # where the bound on whole orders decides
+    mu = 2 * rate
+    whole = 1 / (2 * mu) + min(5 / (4 * mu**2), 3 / (4 * mu))
+    factor = skellam_rho(rate, ChangeSet.scalar(1)) / whole
+    for n in (2, 3, 10):
+        for step in range(1001):
+            t = Fraction(step, 1000)
+            assert n * (n - 1 + 2 * t) <= factor * (n - 1 + t) * (n + t)
+    assert factor < Fraction(1073, 1000)
+
+
 def test_wide_noise_is_charged_at_most_twice_a_gaussians_rho() -> None:
     gaussian = Fraction(1, 4 * 10**8)
     assert gaussian <= skellam_rho(Fraction(10**8), ChangeSet.scalar(1)) <= gaussian * 2 * (1 + Fraction(1, 10**6))

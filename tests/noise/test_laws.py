@@ -227,3 +227,17 @@ def test_a_law_given_by_balls_becomes_a_table_with_its_errors() -> None:
         assert math.isclose(table.pmf(k), law.pmf(k), rel_tol=1e-12)
     with pytest.raises(InvalidParameterError):
         LatticeTable.from_reals(lambda k: lambda: law.log_pmf_ball(k, 0).exp(), -3, 3, F(1, 10**40))
+
+
+@pytest.mark.parametrize("rate", [Fraction(1500), Fraction(10**4)], ids=str)
+def test_the_largest_rates_are_right_where_hyperbolic_sines_overflow(rate: Fraction) -> None:
+    for law in (TwoSidedGeometric(rate), MultiScaleDiscreteLaplace(3, rate)):
+        assert law.variance() == 0.0  # 2p/(1−p)² underflows: p = e^−1500
+        assert law.cf(3.0) == 1.0
+        assert (law.pmf(0), law.half_width(Fraction(95, 100))) == (1.0, 0)
+
+
+def test_losses_beyond_what_a_double_can_exponentiate_have_their_epsilon() -> None:
+    law, change = TwoSidedGeometric(Fraction(1500)), ChangeSet.scalar(1)
+    exact_epsilon = 1500 + math.log1p(-0.001)  # δ = (1 − e^(ε − rate))/(1 + p)
+    assert exact_epsilon <= law.epsilon_at(Fraction(1, 1000), change) <= exact_epsilon * (1 + 1e-12)

@@ -8,6 +8,7 @@ from flint import arb
 from tiers.budget import Ladder
 from tiers.chain import plan
 from tiers.identity import TierLaw
+from tiers.noise.composition import maximal_changes
 from tiers.noise.gaussian import Gaussian
 from tiers.noise.msdlap import MultiScaleDiscreteLaplace
 from tiers.noise.skellam import Skellam
@@ -99,3 +100,8 @@ def test_a_confidence_that_doubles_cannot_tell_is_left_to_balls() -> None:
         with precision(4096):
             assert 2 * law.tail_ball(h + 1) <= exact(miss)
             assert not 2 * law.tail_ball(h) <= exact(miss)
+
+
+def test_as_many_entries_as_are_composed_are_split_without_recursion() -> None:
+    assert maximal_changes(ChangeSet(1024, 1, 1024)) == ((1,) * 1024,)
+    assert maximal_changes(ChangeSet(3, 3, 6)) == ((3, 3), (3, 2, 1), (2, 2, 2))

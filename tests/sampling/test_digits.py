@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from tests.sampling.tree import Script, assert_law, law_of
+from tiers.errors import InvalidParameterError
 from tiers.noise.tsg import TwoSidedGeometric, ZeroInflated
 from tiers.sampling.digits import digit_sampler
 from tiers.sampling.lanes import Lanes
@@ -52,6 +53,12 @@ def test_lanes_compare_every_pair_of_words_as_words_do(width: int) -> None:
                 (word < bound) << place for place, (word, bound) in enumerate(zip(group, thresholds, strict=True))
             )
             assert lanes.hits(packed) == (None if tied else bits)
+
+
+@pytest.mark.parametrize("width", [2, 24])
+def test_a_width_that_lanes_cannot_fold_is_refused_by_name(width: int) -> None:
+    with pytest.raises(InvalidParameterError, match="word width"):
+        digit_sampler(ONE, width=width, digits=1)
 
 
 @pytest.mark.parametrize("words", [*range(1, 66), 200])

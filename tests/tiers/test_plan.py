@@ -339,3 +339,17 @@ def test_the_best_number_of_scales_is_found_and_its_loss_holds(change: ChangeSet
     for scales in range(2, change.step + 1):
         law = MultiScaleDiscreteLaplace(scales, Fraction(epsilon) / scales_crossed(change, scales))
         assert found.variance() <= law.variance() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("ladder", [["2", "1"], (Fraction(1000), Fraction(2)), (Fraction(1), Fraction(1)), None])
+def test_only_a_checked_ladder_is_planned(ladder: object) -> None:
+    with pytest.raises(InvalidParameterError, match="ladder"):
+        plan(ladder, 1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameterError, match="family"):
+        plan(Ladder.parse(["2", "1"]), 1, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", [None, {"2", "1"}, (text for text in ("2", "1"))], ids=["none", "set", "generator"])
+def test_a_ladder_is_a_list(values: object) -> None:
+    with pytest.raises(InvalidParameterError, match="ladder"):
+        Ladder.parse(values)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from tiers.sensitivity import ChangeSet
 __all__ = ["rho_above", "rule_of", "skellam_rho", "tier_level"]
 
 _STEPS, _WIDE_STEPS = 16, 8
+_JOINED = Fraction(134, 125)  # above 8 − 4√3
 _SUMMED_TO, _WIDE_FROM, _SHIFT = 10**4, 10**3, 64
 
 
@@ -81,7 +82,7 @@ def skellam_rho(rate: Fraction, change_set: ChangeSet) -> Fraction:
 
     From 2 on, for whole n, D_n ≤ n·B with B = Σ d²/(2μ) + min((2d² + 3d)/(4μ²), 3d/(4μ)), μ = 2λ; and as (α − 1)·D_α is
     convex in α, between n and n + 1, at n + t, it is at most n·(n − 1 + 2t)·B, which is α(α − 1)·B times
-    1 + t(1 − t)/((n − 1 + t)(n + t)), at most 15/14 for n ≥ 2.
+    1 + t(1 − t)/((n − 1 + t)(n + t)), for n ≥ 2 at most 8 − 4√3 (n = 2, t = (√3 − 1)/2), taken as 134/125 above it.
 
     Law:        D_α ≤ ρ·α for every real α > 1, over every change of the set (the most concentrated is the worst).
     Reference:  Agarwal, Kairouz, Liu 2021, corollary 3.6 (whole orders); van Erven and Harremoës 2014 (convexity).
@@ -100,4 +101,4 @@ def skellam_rho(rate: Fraction, change_set: ChangeSet) -> Fraction:
     steps = (_STEPS if rate <= _WIDE_FROM else _WIDE_STEPS) if summed else 1
     orders = [1 + Fraction(step, steps) for step in range(steps + 1)]
     below_two = (Fraction(skellam_renyi(rate, upper, change_set)) / lower for lower, upper in pairwise(orders))
-    return max(whole * 15 / 14, *below_two)
+    return max(whole * _JOINED, *below_two)

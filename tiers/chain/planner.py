@@ -143,7 +143,8 @@ def plan(
                 the name of a family for all tiers. delta: the nominal δ of the chain, an exact decimal; 0 means pure.
                 allow_slack: the owner accepts steps that are off by a proved τ; such chains are drawn top-down only.
     Raises:     NoResidualError: a step for which no residual exists, with a witness. SlackNotAllowedError: only one
-                with slack. InvalidParameterError: pure Skellam (with its real δ), unknown family, bad δ or sensitivity.
+                with slack. InvalidParameterError: pure Skellam (with its real δ), unknown family, bad δ or sensitivity,
+                anything but a Ladder.
                 BudgetOrderError: ε does not fall strictly.
     Reference:  Wang et al. 2026 (arXiv 2606.15543), sections 3 and 4; the choice of families is ours.
     Example:
@@ -153,6 +154,10 @@ def plan(
         >>> [tier.law.noise.family for tier in plan(Ladder.parse(["4", "1.5"]), 2).tiers]
         ['msdlap', 'tsg']
     """
+    if not isinstance(ladder, Ladder):
+        raise InvalidParameterError("ladder", "a Ladder: only that has been checked", ladder)
+    if not isinstance(family, str):
+        raise InvalidParameterError("family", "a name", family)
     if not isinstance(change_set, ChangeSet) and (type(change_set) is not int or not 1 <= change_set <= 2**62):
         raise InvalidParameterError("sensitivity", "a ChangeSet, or an integer from 1 to 2⁶²", change_set)
     changes = change_set if isinstance(change_set, ChangeSet) else ChangeSet.scalar(change_set)

@@ -164,22 +164,18 @@ def maximal_changes(change_set: ChangeSet, limit: int = VECTORS_LIMIT) -> tuple[
         >>> maximal_changes(ChangeSet(bins=2, step=3, total=4))
         ((3, 1), (2, 2))
     """
-    found: list[tuple[int, ...]] = []
-
-    def split(left: int, bins: int, most: int, taken: tuple[int, ...]) -> None:
-        if len(found) > limit:
-            return
-        if left == 0:
-            found.append(taken)
-            return
-        for part in range(min(left, most), 0, -1):
-            if part * bins < left or len(found) > limit:
-                return
-            split(left - part, bins - 1, part, (*taken, part))
-
     if min(change_set.bins, change_set.total) > _BINS_LIMIT:
         raise InvalidParameterError("change set", f"at most {_BINS_LIMIT} touched bins", change_set)
-    split(change_set.total, change_set.bins, change_set.step, ())
+    found: list[tuple[int, ...]] = []
+    open_: list[tuple[int, int, int, tuple[int, ...]]] = [(change_set.total, change_set.bins, change_set.step, ())]
+    while open_ and len(found) <= limit:  # no recursion: a change may have more entries than Python has frames
+        left, bins, most, taken = open_.pop()
+        if left == 0:
+            found.append(taken)
+            continue
+        largest, least_part = min(left, most), -(-left // bins)
+        parts = range(max(least_part, largest - limit), largest + 1)  # each leads to a change, so no more are needed
+        open_.extend((left - part, bins - 1, part, (*taken, part)) for part in parts)
     if len(found) > limit:
         raise InvalidParameterError("change set", f"at most {limit} maximal change vectors", change_set)
     return tuple(found)

@@ -124,12 +124,19 @@ def epsilon_of_shift(tails_of: TailsOf, shift: int, delta: Fraction) -> float:
         if certain and excess < -slack and _holds(tails, shift, 0.0, delta):
             return 0.0
         if certain and (excess > slack << _GOOD or bits >= _BITS_LIMIT):
-            found = math.log1p((max(0, excess) + 2 * slack) / (base - slack)) * _NUDGE
+            found = _log1p(max(0, excess) + 2 * slack, base - slack) * _NUDGE
             if _is_best(tails, shift, place, base + max(0, excess), base) or _holds(tails, shift, found, delta):
                 return found
         if bits >= _BITS_LIMIT:
             raise InvalidParameterError("shift", "one whose loss fits 8192 bits of precision", shift)
         bits = min(2 * bits, _BITS_LIMIT)
+
+
+def _log1p(over: int, under: int) -> float:
+    """Return log(1 + over/under), also where the quotient is too large for a double."""
+    if over.bit_length() - under.bit_length() < 1000:
+        return math.log1p(over / under)
+    return math.log(over + under) - math.log(under)
 
 
 def _is_best(tails: Tails, shift: int, place: int, over: int, under: int) -> bool:

@@ -103,9 +103,9 @@ class MultiScaleDiscreteLaplace(PureLattice):
 
     def cf(self, t: float) -> complex:
         """Return E e^(itX), real because the law is symmetric."""
-        spread = 2 * math.sinh(float(self.rate) / 2) ** 2
+        left, decay = math.expm1(-float(self.rate)) ** 2, math.exp(-float(self.rate))
         scales = range(1, self.scales + 1)
-        return complex(math.prod(spread / (spread + 2 * math.sin(scale * t / 2) ** 2) for scale in scales))
+        return complex(math.prod(left / (left + 4 * decay * math.sin(scale * t / 2) ** 2) for scale in scales))
 
     def cf_ball(self, turn: Fraction) -> arb:
         """Return E e^(2πi·turn·X) at the working precision."""

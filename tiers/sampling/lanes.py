@@ -7,6 +7,8 @@ ties (2⁻³² a word) are left to the word-by-word path. The work is the same f
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiers.errors import InvalidParameterError
+
 __all__ = ["Lanes"]
 
 
@@ -33,13 +35,18 @@ class Lanes:
 
     @classmethod
     def of(cls, thresholds: Sequence[int], *, width: int) -> "Lanes":
-        """Return the lanes of these thresholds, each of `width` bits, the first in the lowest place."""
+        """Return the lanes of these thresholds, each of `width` bits, the first in the lowest place.
+
+        Raises:     InvalidParameterError: a width that no number from 2 to 21 divides with 1 left, such as 2 or 24.
+        """
         half, places = width // 2, range(0, width * len(thresholds), width)
         ones = sum(1 << place for place in places)
         bound = sum((threshold >> half) << place for threshold, place in zip(thresholds, places, strict=True))
         # 2^width ≡ 2 modulo 2^room − 1: the remainder of bits `width` apart is the same bits side by side; one bit
         # less than `room` in a piece, for all of them set would leave the remainder 0
-        room = max(divisor for divisor in range(2, 22) if (width - 1) % divisor == 0)
+        room = max((divisor for divisor in range(2, 22) if (width - 1) % divisor == 0), default=0)
+        if not room:
+            raise InvalidParameterError("word width", "one that a number from 2 to 21 divides with 1 left", width)
         further = tuple((at * width, at) for at in range(room - 1, len(thresholds), room - 1))
         first = (1 << width * (room - 1)) - 1
         return cls(half, ones * ((1 << half) - 1), ones << half, ones, bound, (1 << room) - 1, first, further)
