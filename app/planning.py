@@ -84,7 +84,7 @@ def table_of(chain: ChainPlan) -> Table:
             _noise_text(tier.law),
             str(tier.half_width),
             f"{row['standard_error']:.4g}",
-            f"{row['ratio']:.3f}",
+            "unknown" if row["ratio"] is None else f"{row['ratio']:.3f}",
             "" if same is None else f"{same:.1%}",
             "the truth" if certificate is None else certificate["rests_on"],
         )

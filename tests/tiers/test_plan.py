@@ -121,7 +121,7 @@ def test_a_law_that_is_known_by_two_names_has_one_row_in_the_yardstick() -> None
     for tier in plan(Ladder.parse(["5", "1", "0.1"]), 1).tiers:
         assert tier.ratio == 1.0
     wide = plan(Ladder.parse(["4", "1.5"]), 2)
-    assert all(tier.ratio >= 1 for tier in wide.tiers)
+    assert all(tier.ratio is not None and tier.ratio >= 1 for tier in wide.tiers)
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 10, 64])
@@ -353,3 +353,12 @@ def test_only_a_checked_ladder_is_planned(ladder: object) -> None:
 def test_a_ladder_is_a_list(values: object) -> None:
     with pytest.raises(InvalidParameterError, match="ladder"):
         Ladder.parse(values)  # type: ignore[arg-type]
+
+
+def test_where_the_best_is_not_known_no_ratio_to_it_is_told() -> None:
+    small = Fraction(1, 10**6)
+    at_most, beyond = ChangeSet(1024, 1, 1024), ChangeSet(1025, 1, 1025)
+    ladder = Ladder.parse(("1",))
+    assert plan(ladder, at_most, "auto", small).tiers[0].ratio == 1.0
+    assert plan(ladder, beyond, "auto", small).tiers[0].ratio is None
+    assert plan(ladder, beyond, "auto").tiers[0].ratio == 1.0

@@ -11,6 +11,7 @@ from tiers.chain.families import AUTO, BestAlone, best_alone, calibrate, candida
 from tiers.errors import BudgetOrderError, InvalidParameterError, NoResidualError, SlackNotAllowedError, TierError
 from tiers.guarantee import ApproxDP, PureDP
 from tiers.identity import TierLaw
+from tiers.noise.composition import maximal_changes
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.law import NoiseLaw
 from tiers.noise.skellam import Skellam
@@ -47,8 +48,17 @@ class PlannedTier:
         return best_alone(self.epsilon, self.law.delta, self.law.change_set)
 
     @property
-    def ratio(self) -> float:
-        """Return how many times the variance of the best single-tier mechanism this tier has; 1.0 at best."""
+    def ratio(self) -> float | None:
+        """Return how many times the variance of the best single-tier mechanism this tier has; 1.0 at best.
+
+        None where δ > 0 and there are too many change vectors to maximise over: the best is not known then, and
+        two-sided geometric noise at its pure ε, which stands in, may be far from it.
+        """
+        if self.law.delta:
+            try:
+                maximal_changes(self.law.change_set)
+            except InvalidParameterError:
+                return None
         return self.variance / self.best_alone.variance
 
 
