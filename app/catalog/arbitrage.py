@@ -24,9 +24,11 @@ __all__ = [
     "CatalogueChangedError",
     "Checked",
     "check_offer",
+    "current_ruling",
     "live_offers",
     "offer_of",
     "proposed",
+    "refuse_arbitrage",
     "rivals_version",
     "ruling_of",
     "store_ruling",
@@ -93,10 +95,18 @@ def rivals_version(connection: Connection, snapshot: str) -> str:
 def check_offer(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
     """Return the verdict on a proposal, before it is written; refuse certain arbitrage by name.
 
-    Only arbitrage that this proposal is a part of is refused: what others have on sale is theirs to mend.
-
     Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
                 ConflictError: certain arbitrage.
+    """
+    ruling = current_ruling(connection, proposal, checked)
+    refuse_arbitrage(ruling)
+    return ruling
+
+
+def current_ruling(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
+    """Return the verdict on a proposal, whatever it is, before anything of it is written.
+
+    Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
     """
     if (
         checked is None
@@ -104,7 +114,16 @@ def check_offer(connection: Connection, proposal: Proposal, checked: Checked | N
         or checked.version != rivals_version(connection, proposal.snapshot)
     ):
         raise CatalogueChangedError
-    ruling = checked.ruling
+    return checked.ruling
+
+
+def refuse_arbitrage(ruling: Ruling) -> None:
+    """Refuse what is certain arbitrage, naming the good, the bundle that undercuts it, and both prices.
+
+    Only arbitrage that a proposal is a part of is refused: what else is on sale is for its owner to mend.
+
+    Raises:     ConflictError: certain arbitrage.
+    """
     if ruling.verdict == "arbitrage":
         raise ConflictError(
             f"prices: expected none that a bundle undercuts, got {ruling.good} at {ruling.price_minor} minor units, "
@@ -115,7 +134,6 @@ def check_offer(connection: Connection, proposal: Proposal, checked: Checked | N
             bundle=list(ruling.bundle),
             cost_minor=ruling.cost_minor,
         )
-    return ruling
 
 
 def store_ruling(connection: Connection, chain: str, ruling: Ruling, at: str) -> None:

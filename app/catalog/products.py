@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Checked, check_offer, proposed, store_ruling
+from app.catalog.arbitrage import Checked, current_ruling, proposed, refuse_arbitrage, store_ruling
 from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
@@ -188,7 +188,7 @@ def publish(
     require_currency(connection, dataset.owner, planned.book.currency)
     ruling = None
     if planned.new.state not in (INTERNAL, PART):
-        ruling = check_offer(connection, planned_offer(connection, dataset, planned), checked)
+        ruling = current_ruling(connection, planned_offer(connection, dataset, planned), checked)
     companion = planned.companion and publish(connection, keyring, dataset, planned.companion, at, checked)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
@@ -197,6 +197,7 @@ def publish(
         _join_chain(connection, keyring, dataset, planned, at)
     ranks = _ranks(connection, planned.chain)
     if ruling is not None:
+        refuse_arbitrage(ruling)
         store_ruling(connection, planned.chain, ruling, at)
     verdict = INTERNAL if planned.new.state == INTERNAL or checked is None else checked.ruling.verdict
     product = new_id("prod")

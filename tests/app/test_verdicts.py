@@ -87,6 +87,15 @@ def test_one_tier_too_noisy_to_compare_is_uncertified_alone() -> None:
     }
 
 
+def test_the_noisiest_tier_that_can_be_compared_stands_in_for_none() -> None:
+    edge = offer("edge", total(("a",)), (3e20, 1), (1e18, 5))
+    judged = {each.finding.name: (each.finding.verdict.value, each.reason) for each in check([edge])}
+    assert judged == {
+        "edge @ 3e+20": ("uncertified", "a variance beyond what can be compared"),
+        "edge @ 1e+18": ("safe", ""),
+    }
+
+
 def check(offers: list[Offer], limit: Limit | None = None) -> Any:
     return check_catalogue(offers, level=3, limit=limit or Limit())
 
