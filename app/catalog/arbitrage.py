@@ -5,27 +5,30 @@ the writing transaction only compares what the verdict was found on with what is
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.classes import Offer
+from app.catalog.shelf import Listed, Proposal, Shelf, shelf_of
 from app.catalog.verdicts import Ruling
 from app.errors import ConflictError, NotFoundError
 from app.queries.canonical import CanonicalQuery
-from app.store.schema import book_prices, chains, planned_tiers, price_verdicts, products
+from app.store.schema import book_prices, chains, offers, planned_tiers, price_verdicts, products
+from pricing.book import PriceBook
 from tiers.identity import TierLaw
 
 __all__ = [
     "CatalogueChangedError",
     "Checked",
     "check_offer",
-    "leave_uncompared",
+    "current_ruling",
     "live_offers",
     "offer_of",
-    "rivals_of",
+    "proposed",
+    "refuse_arbitrage",
     "rivals_version",
     "ruling_of",
     "store_ruling",
@@ -38,52 +41,89 @@ class CatalogueChangedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A verdict on one offer, and on what it was found: good only while that is still what stands beside it."""
+    """A verdict on one proposal, and on what it was found: good only while that is still what stands beside it."""
 
-    offer: Offer
+    proposal: Proposal
     version: str
     ruling: Ruling
     at: str
 
 
-def live_offers(connection: Connection) -> list[Offer]:
-    """Return every chain of a live product at its current book; a mean's two are sold together only, and left out."""
-    return _offers(connection, (products.c.state == "live") & products.c.parts_json.is_(None))
+def live_offers(connection: Connection) -> Shelf:
+    """Return all that is on sale: every chain of a live product at its current book, and every mean as its packs."""
+    return shelf_of(_listed(connection))
 
 
-def offer_of(connection: Connection, product: str) -> Offer:
-    """Return a product's chain as it would be on sale at its current book, whether it is or not."""
-    return _offers(connection, products.c.id == product)[0]
-
-
-def rivals_of(connection: Connection, offer: Offer) -> list[Offer]:
-    """Return what is on sale on the same snapshot, the offer's own chain left out: all that can bear on it."""
-    return _offers(connection, _beside(offer))
-
-
-def rivals_version(connection: Connection, offer: Offer) -> str:
-    """Return a digest of all that `rivals_of` depends on: the same digest, the same offers."""
+def offer_of(connection: Connection, product: str, books: Sequence[PriceBook] = ()) -> Proposal:
+    """Return a product as it would be on sale, whether it is or not: at its current books, or at new ones."""
     wanted = (
-        select(products.c.id, chains.c.id, chains.c.book_version)
+        select(products.c.parts_json, chains.c.snapshot_id)
         .join(chains, chains.c.id == products.c.chain_id)
-        .where(_beside(offer))
+        .where(products.c.id == product)
+    )
+    row = connection.execute(wanted).one()
+    parts = (product,) if row.parts_json is None else tuple(msgspec.json.decode(row.parts_json, type=list[str]))
+    new = {book.chain_id: book for book in books}
+    listed = [
+        replace(each, currency=new[each.chain].currency, price=new[each.chain].price_of(each.law))
+        if each.chain in new
+        else each
+        for each in _listed(connection, row.snapshot_id, product)
+    ]
+    own = connection.execute(select(products.c.chain_id).where(products.c.id.in_(parts))).scalars()
+    return Proposal(shelf_of(listed), row.snapshot_id, frozenset(own))
+
+
+def proposed(connection: Connection, snapshot: str, new: Sequence[Listed]) -> Proposal:
+    """Return what would be on sale with a product that is not stored yet."""
+    listed = [*_listed(connection, snapshot), *new]
+    return Proposal(shelf_of(listed), snapshot, frozenset(each.chain for each in new))
+
+
+def rivals_version(connection: Connection, snapshot: str) -> str:
+    """Return a digest of all that stands on a snapshot: the same digest, the same offers and packs."""
+    wanted = (
+        select(products.c.id, products.c.state, chains.c.id, chains.c.book_version)
+        .join(chains, chains.c.id == products.c.chain_id)
+        .where(products.c.state.in_(("live", "part")), chains.c.snapshot_id == snapshot)
         .order_by(products.c.id)
     )
     rows = [list(row) for row in connection.execute(wanted)]
     return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
 
 
-def check_offer(connection: Connection, offer: Offer, checked: Checked | None) -> str:
-    """Store the verdict on an offer and return it; refuse certain arbitrage by name.
+def check_offer(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
+    """Return the verdict on a proposal, before it is written; refuse certain arbitrage by name.
 
-    Only arbitrage that this offer is a part of is refused: what others have on sale is theirs to mend.
-
-    Raises:     CatalogueChangedError: the verdict was found on another offer, or beside others than are on sale now.
+    Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
                 ConflictError: certain arbitrage.
     """
-    if checked is None or checked.offer != offer or checked.version != rivals_version(connection, offer):
+    ruling = current_ruling(connection, proposal, checked)
+    refuse_arbitrage(ruling)
+    return ruling
+
+
+def current_ruling(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
+    """Return the verdict on a proposal, whatever it is, before anything of it is written.
+
+    Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
+    """
+    if (
+        checked is None
+        or checked.proposal != proposal
+        or checked.version != rivals_version(connection, proposal.snapshot)
+    ):
         raise CatalogueChangedError
-    ruling = checked.ruling
+    return checked.ruling
+
+
+def refuse_arbitrage(ruling: Ruling) -> None:
+    """Refuse what is certain arbitrage, naming the good, the bundle that undercuts it, and both prices.
+
+    Only arbitrage that a proposal is a part of is refused: what else is on sale is for its owner to mend.
+
+    Raises:     ConflictError: certain arbitrage.
+    """
     if ruling.verdict == "arbitrage":
         raise ConflictError(
             f"prices: expected none that a bundle undercuts, got {ruling.good} at {ruling.price_minor} minor units, "
@@ -94,15 +134,6 @@ def check_offer(connection: Connection, offer: Offer, checked: Checked | None) -
             bundle=list(ruling.bundle),
             cost_minor=ruling.cost_minor,
         )
-    store_ruling(connection, offer.chain, ruling, checked.at)
-    return ruling.verdict
-
-
-def leave_uncompared(connection: Connection, chain: str, at: str) -> str:
-    """Store that a mean's chain was compared with nothing, and return that verdict: uncertified."""
-    ruling = Ruling("uncertified", "a mean is sold whole, as two answers, and compared with no other product")
-    store_ruling(connection, chain, ruling, at)
-    return ruling.verdict
 
 
 def store_ruling(connection: Connection, chain: str, ruling: Ruling, at: str) -> None:
@@ -142,51 +173,69 @@ def ruling_of(connection: Connection, chain: str) -> dict[str, Any]:
     }
 
 
-def _beside(offer: Offer) -> Any:
-    return (
-        (products.c.state == "live")
-        & products.c.parts_json.is_(None)
-        & (chains.c.id == products.c.chain_id)
-        & (chains.c.snapshot_id == offer.snapshot)
-        & (chains.c.id != offer.chain)
-    )
+def _listed(connection: Connection, snapshot: str | None = None, also: str = "") -> list[Listed]:
+    """Return every tier on sale (on a snapshot), and those of one product more: a mean's sum, and beside it its count.
 
-
-def _offers(connection: Connection, which: Any) -> list[Offer]:
+    A product lists what it offers, which may be less than its chain has.
+    """
+    means = {
+        parts[1]: parts[0]
+        for text in connection.execute(
+            select(products.c.parts_json).where(
+                (products.c.state == "live") | (products.c.id == also), products.c.parts_json.is_not(None)
+            )
+        ).scalars()
+        for parts in [msgspec.json.decode(text, type=list[str])]
+    }
     wanted = (
         select(
+            products.c.id.label("product"),
+            products.c.title,
+            products.c.state,
+            products.c.parts_json,
             chains.c.id,
             chains.c.dataset_id,
             chains.c.snapshot_id,
             chains.c.query_json,
             chains.c.currency,
-            products.c.title,
+            planned_tiers.c.law,
             planned_tiers.c.law_json,
             planned_tiers.c.epsilon,
             book_prices.c.price_minor,
         )
         .join(products, products.c.chain_id == chains.c.id)
-        .join(planned_tiers, planned_tiers.c.chain_id == chains.c.id)
+        .join(offers, offers.c.product_id == products.c.id)
+        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == offers.c.law))
         .join(
             book_prices,
             (book_prices.c.chain_id == chains.c.id)
             & (book_prices.c.law == planned_tiers.c.law)
             & (book_prices.c.version == chains.c.book_version),
         )
-        .where(which)
+        .where(products.c.state.in_(("live", "part")) | (products.c.id.in_([also, *means])))
         .order_by(products.c.leaf_index, planned_tiers.c.rank)
     )
-    found: dict[str, Offer] = {}
-    listed: set[tuple[str, TierLaw]] = set()
-    for row in connection.execute(wanted):
+    if snapshot is not None:
+        wanted = wanted.where(chains.c.snapshot_id == snapshot)
+    found = []
+    for row in sorted(connection.execute(wanted), key=lambda row: row.state == "part"):  # a mean's sum before its count
+        if row.state == "part" and row.product not in means:
+            continue
+        mean = means.get(row.product) or (row.product if row.parts_json is not None else None)
         law = TierLaw.from_document(msgspec.json.decode(row.law_json))
-        priced = (f"{row.title} @ ε {row.epsilon}", law.noise.variance(), row.price_minor)
-        offer = found.get(row.id)
-        if offer is None:
-            query = msgspec.json.decode(row.query_json, type=CanonicalQuery)
-            offer = Offer(row.dataset_id, row.snapshot_id, row.id, row.title, query, row.currency, ())
-            found[row.id] = offer
-        if (row.id, law) not in listed:  # several products may offer one tier: it is one good, under the first name
-            listed.add((row.id, law))
-            found[row.id] = replace(offer, tiers=(*offer.tiers, priced))
-    return list(found.values())
+        found.append(
+            Listed(
+                mean,
+                row.dataset_id,
+                row.snapshot_id,
+                row.id,
+                row.title,
+                msgspec.json.decode(row.query_json, type=CanonicalQuery),
+                row.currency,
+                row.law,
+                row.epsilon,
+                law.noise.variance(),
+                row.price_minor,
+            )
+        )
+    return found

@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from app.catalog.arbitrage import live_offers, rivals_version, store_ruling
-from app.catalog.classes import Judged, Offer, check_catalogue
+from app.catalog.classes import Judged, check_catalogue
+from app.catalog.shelf import Shelf
 from app.catalog.verdicts import rulings_of
 from app.clock import Clock, later, time_text
 from app.errors import AppError
@@ -37,21 +38,23 @@ def price_audit(database: Database, at: str, progress: Progress) -> Mapping[str,
     and is named in `changed_meanwhile`. What time did not suffice for is uncertified and says so.
     """
 
-    def read(connection: Connection) -> tuple[list[Offer], dict[str, str]]:
-        offers = live_offers(connection)
-        return offers, {offer.chain: rivals_version(connection, offer) for offer in offers}
+    def read(connection: Connection) -> tuple[Shelf, dict[str, str]]:
+        shelf = live_offers(connection)
+        snapshots = {offer.snapshot for offer in shelf.offers}
+        return shelf, {snapshot: rivals_version(connection, snapshot) for snapshot in snapshots}
 
-    offers, versions = database.read_now(read)
+    shelf, versions = database.read_now(read)
     limit = limit_of(AUDIT_SECONDS, time.monotonic, lambda stage, done, of: progress(f"{stage}: {done} of {of} goods"))
-    judged = check_catalogue(offers, level=3, limit=limit)
-    rulings = rulings_of(offers, judged)
+    judged = check_catalogue(shelf.offers, level=3, limit=limit, packs=shelf.packs)
+    rulings = rulings_of(shelf.offers, judged, shelf.packs)
 
     def keep(connection: Connection) -> list[str]:
-        now = {offer.chain: offer for offer in live_offers(connection)}
+        now = {snapshot: rivals_version(connection, snapshot) for snapshot in versions}
         changed = []
-        for offer in offers:
-            same = now.get(offer.chain) == offer and rivals_version(connection, offer) == versions[offer.chain]
-            if same:
+        for offer in shelf.offers:
+            if offer.chain not in rulings:
+                continue
+            if now[offer.snapshot] == versions[offer.snapshot]:
                 store_ruling(connection, offer.chain, rulings[offer.chain], at)
             else:
                 changed.append(offer.title)

@@ -2,8 +2,6 @@
 
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Checked, check_offer, leave_uncompared
-from app.catalog.classes import Offer
 from app.errors import NotFoundError
 from app.keyring import Keyring
 from app.ledger.money import balance
@@ -32,21 +30,11 @@ def book_of_chain(connection: Connection, chain: str) -> PriceBook:
     return PriceBook(chain, rows[0].book_version, rows[0].currency, prices)
 
 
-def reprice(
-    connection: Connection, keyring: Keyring, offer: Offer | None, book: PriceBook, at: str, checked: Checked | None
-) -> PriceBook:
-    """Store and log a new version of a chain's book; what was quoted at the old one is stale from now on.
-
-    Args:       offer: the chain at its new prices, as the arbitrage check sees it; None for a part of a mean.
-    Raises:     ConflictError: the new prices would be certain arbitrage.
-    """
+def reprice(connection: Connection, keyring: Keyring, book: PriceBook, at: str) -> PriceBook:
+    """Store and log a new version of a chain's book, checked before; what was quoted at the old one is stale now."""
     owner = select(datasets.c.owner_id).join(chains, chains.c.dataset_id == datasets.c.id)
     owner_id = connection.execute(owner.where(chains.c.id == book.chain_id)).scalar_one()
     require_currency(connection, owner_id, book.currency)
-    if offer is None:
-        leave_uncompared(connection, book.chain_id, at)
-    else:
-        check_offer(connection, offer, checked)
     insert_book(connection, book)
     connection.execute(
         chains.update().where(chains.c.id == book.chain_id).values(book_version=book.version, currency=book.currency)

@@ -7,9 +7,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from app.catalog.arbitrage import CatalogueChangedError, Checked, rivals_of, rivals_version
-from app.catalog.classes import Offer
-from app.catalog.verdicts import judge
+from app.catalog.arbitrage import CatalogueChangedError, Checked, rivals_version
+from app.catalog.shelf import Proposal, judge_proposal
 from app.errors import ConflictError
 from app.store.database import Database
 from pricing.limit import limit_of
@@ -24,30 +23,28 @@ T = TypeVar("T")
 async def write_checked(
     database: Database,
     at: str,
-    find: Callable[[Connection], Offer | None],
+    find: Callable[[Connection], Proposal | None],
     work: Callable[[Connection, Checked | None], T],
 ) -> T:
-    """Check an offer against what is on sale, then write; check again where others have changed that meanwhile.
+    """Check a proposal against what is on sale, then write; check again where others have changed that meanwhile.
 
-    Args:       find: the offer as the write will make it; None where it makes none that is compared.
+    Args:       find: what will be on sale; None where nothing new is.
                 work: the write; it hands the verdict to `check_offer`.
     Raises:     ConflictError: the catalogue changed under every attempt.
     """
 
-    def read(connection: Connection) -> tuple[Offer, list[Offer], str] | None:
-        offer = find(connection)
-        if offer is None:
-            return None
-        return offer, rivals_of(connection, offer), rivals_version(connection, offer)
+    def read(connection: Connection) -> tuple[Proposal, str] | None:
+        proposal = find(connection)
+        return None if proposal is None else (proposal, rivals_version(connection, proposal.snapshot))
 
     for _ in range(_ATTEMPTS):
         found = await database.read(read)
         checked = None
         if found is not None:
-            offer, rivals, version = found
+            proposal, version = found
             limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
-            ruling = await asyncio.to_thread(judge, offer, rivals, limit)
-            checked = Checked(offer, version, ruling, at)
+            ruling = await asyncio.to_thread(judge_proposal, proposal, limit)
+            checked = Checked(proposal, version, ruling, at)
 
         def write(connection: Connection, checked: Checked | None = checked) -> T:
             return work(connection, checked)

@@ -8,11 +8,11 @@ from itertools import pairwise
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Checked, check_offer, leave_uncompared
+from app.catalog.arbitrage import Checked, current_ruling, proposed, refuse_arbitrage, store_ruling
 from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
-from app.catalog.classes import Offer
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
+from app.catalog.shelf import Listed, Proposal
 from app.clock import new_id
 from app.errors import ConflictError, InvalidQueryError, InvalidRequestError
 from app.keyring import Keyring
@@ -186,21 +186,20 @@ def publish(
                 for less by combining others.
     """
     require_currency(connection, dataset.owner, planned.book.currency)
-    companion = planned.companion and publish(connection, keyring, dataset, planned.companion, at, None)
+    ruling = None
+    if planned.new.state not in (INTERNAL, PART):
+        ruling = current_ruling(connection, planned_offer(connection, dataset, planned), checked)
+    companion = planned.companion and publish(connection, keyring, dataset, planned.companion, at, checked)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
         _open_chain(connection, keyring, dataset, planned)
     else:
-        _join_chain(connection, keyring, dataset, planned, at, checked)
+        _join_chain(connection, keyring, dataset, planned, at)
     ranks = _ranks(connection, planned.chain)
-    verdict = INTERNAL
-    if planned.new.state != INTERNAL:
-        offer = planned_offer(dataset, planned)
-        verdict = (
-            leave_uncompared(connection, planned.chain, at)
-            if offer is None
-            else check_offer(connection, offer, checked)
-        )
+    if ruling is not None:
+        refuse_arbitrage(ruling)
+        store_ruling(connection, planned.chain, ruling, at)
+    verdict = INTERNAL if planned.new.state == INTERNAL or checked is None else checked.ruling.verdict
     product = new_id("prod")
     new = planned.new
     book = book_of_chain(connection, planned.chain)
@@ -261,7 +260,6 @@ def _join_chain(
     dataset: DatasetRow,
     planned: PlannedProduct,
     at: str,
-    checked: Checked | None,
 ) -> None:
     """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
     book = book_of_chain(connection, planned.chain)
@@ -270,7 +268,7 @@ def _join_chain(
     if planned.new.state != INTERNAL and set(states) == {INTERNAL}:
         taken = tuple(TierPrice(tier.law, owners.get(tier.law, tier.price)) for tier in book.tiers)
         fresh = _book(planned.chain, book.version + 1, planned.book.currency, taken)
-        reprice(connection, keyring, planned_offer(dataset, planned), fresh, at, checked)
+        reprice(connection, keyring, fresh, at)
         book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
     late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
@@ -298,16 +296,28 @@ def _join_chain(
         connection.execute(chains.update().where(chains.c.id == planned.chain).values(book_version=extended.version))
 
 
-def planned_offer(dataset: DatasetRow, planned: PlannedProduct) -> Offer | None:
-    """Return a product as the arbitrage check sees it; None for the parts of a mean, which it does not see yet."""
-    if planned.companion is not None or planned.new.state == PART:
-        return None
-    priced = zip(planned.plan.tiers, planned.book.tiers, strict=True)
-    title = planned.new.title
-    tiers = tuple(
-        (f"{title} @ ε {decimal_text(tier.epsilon)}", tier.law.noise.variance(), price.price) for tier, price in priced
-    )
-    return Offer(dataset.id, dataset.snapshot, planned.chain, title, planned.canonical, planned.book.currency, tiers)
+def planned_offer(connection: Connection, dataset: DatasetRow, planned: PlannedProduct) -> Proposal:
+    """Return what would be on sale beside a product that is not stored yet, itself included."""
+    mean = None if planned.companion is None else f"mean of {planned.chain}"
+    new = [
+        Listed(
+            mean,
+            dataset.id,
+            dataset.snapshot,
+            part.chain,
+            part.new.title,
+            part.canonical,
+            part.book.currency,
+            tier.law.identity,
+            decimal_text(tier.epsilon),
+            tier.law.noise.variance(),
+            price.price,
+        )
+        for part in (planned, planned.companion)
+        if part is not None
+        for tier, price in zip(part.plan.tiers, part.book.tiers, strict=True)
+    ]
+    return proposed(connection, dataset.snapshot, new)
 
 
 def _ladder(new: NewProduct, derivation: Derivation, known: tuple[TierLaw, ...]) -> ChainPlan:

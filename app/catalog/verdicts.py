@@ -1,16 +1,23 @@
 """Verdicts on a catalogue: safe, arbitrage with its bundle, or uncertified and why. Pure: offers in, rulings out."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from app.catalog.classes import OPEN, Judged, Offer, Pack, check_catalogue
+from app.catalog.classes import OPEN, Judged, Offer, Pack
 from app.catalog.parts import clamp_of, measure_of, mentioned, parts_of, summed_column
 from app.queries.canonical import CanonicalQuery
 from pricing.arbitrage import Finding, Verdict
-from pricing.limit import UNLIMITED, Limit
 
-__all__ = ["Ruling", "judge", "judge_pack", "ruling_of_pack", "rulings_of"]
+__all__ = [
+    "Ruling",
+    "judge_own",
+    "ruling_of_pack",
+    "rulings_of",
+    "undercut_packs",
+    "worst_ruling",
+]
 
+_ABSENT = "nothing of it is on sale"
 _PARTS = "each part can be had for less than the whole; whether all can is not settled"
 
 
@@ -27,37 +34,19 @@ class Ruling:
     cost_minor: int | None = None
 
 
-def judge(offer: Offer, rivals: Sequence[Offer], limit: Limit = UNLIMITED, packs: Sequence[Pack] = ()) -> Ruling:
-    """Return the verdict on an offer among rivals and packs, by stages 1 and 2: what publication asks.
-
-    Arbitrage is certain arbitrage that the offer is part of, as what is undercut or as what undercuts.
-    """
-    offers = [*rivals, offer]
-    judged = check_catalogue(offers, level=2, limit=limit, only=offer.chain, packs=packs)
-    return _undercut(offer.chain, judged) or _rule(offer, offers, judged)
-
-
-def judge_pack(pack: Pack, offers: Sequence[Offer], limit: Limit = UNLIMITED, packs: Sequence[Pack] = ()) -> Ruling:
-    """Return the verdict on a pack among offers, its parts' own included, and other packs; as `judge` otherwise."""
-    classes = [
-        check_catalogue(offers, level=2, limit=limit, only=chain, packs=[*packs, pack]) for chain, _ in pack.parts
-    ]
-    judged = [each for found in classes for each in found]
-    return _undercut(pack.title, judged) or ruling_of_pack(pack, offers, judged)
-
-
 def ruling_of_pack(pack: Pack, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ruling:
     """Return the verdict on a pack: safe if one of its parts alone cannot be had for less than the whole.
 
-    Arbitrage only if what gives each of its parts costs less in all.
+    A part that stands in no class, and that nothing else bears on, can be had nowhere else. Arbitrage only if what
+    gives each of its parts costs less in all.
     """
     mine = [each for each in judged if each.chain == pack.title]
     undercut: dict[str, Finding] = {}
     for chain in dict.fromkeys(chain for chain, _ in pack.parts):
         (offer,) = (offer for offer in offers if offer.chain == chain)
         about = [each for each in mine if chain in each.parts]
-        if about and all(each.finding.verdict is Verdict.SAFE for each in about) and not _untold(offer, offers):
-            return Ruling("safe", stage=max(each.finding.stage for each in about))
+        if all(each.finding.verdict is Verdict.SAFE for each in about) and not _untold(offer, offers):
+            return Ruling("safe", stage=max((each.finding.stage for each in about), default=0))
         cheaper = [each.finding for each in about if each.finding.verdict is Verdict.ARBITRAGE]
         if cheaper:
             undercut[chain] = min(cheaper, key=lambda finding: finding.cost or 0)
@@ -70,9 +59,49 @@ def ruling_of_pack(pack: Pack, offers: Sequence[Offer], judged: Sequence[Judged]
     return Ruling("uncertified", _PARTS if undercut else next((each.reason for each in mine if each.reason), OPEN))
 
 
-def rulings_of(offers: Sequence[Offer], judged: Sequence[Judged]) -> dict[str, Ruling]:
-    """Return the verdict on every chain from a check of the whole catalogue."""
-    return {offer.chain: _rule(offer, offers, judged) for offer in offers}
+def judge_own(
+    own: Sequence[Offer], packs: Sequence[Pack], offers: Sequence[Offer], judged: Sequence[Judged]
+) -> list[Ruling]:
+    """Return the verdict on each of some offers and packs among all offers, from a check that saw all their classes."""
+    sold = [offer for offer in own if any(price is not None for _, _, price in offer.tiers)]
+    undercut = [_undercut(name, judged) for name in (*(each.chain for each in own), *(pack.title for pack in packs))]
+    found = [_rule(offer, offers, judged) for offer in sold]
+    found += [ruling_of_pack(pack, offers, judged) for pack in packs]
+    return [*(ruling for ruling in undercut if ruling is not None), *found]
+
+
+def undercut_packs(
+    own: Set[str], packs: Sequence[Pack], offers: Sequence[Offer], judged: Sequence[Judged]
+) -> list[Ruling]:
+    """Return the arbitrage on packs of others that tiers of some own chains, or own packs, are certainly part of."""
+    names = {each.finding.name for each in judged if each.chain in own}
+    rulings = (ruling_of_pack(pack, offers, judged) for pack in packs)
+    return [ruling for ruling in rulings if ruling.verdict == "arbitrage" and not names.isdisjoint(ruling.bundle)]
+
+
+def worst_ruling(rulings: Sequence[Ruling]) -> Ruling:
+    """Return the first that is arbitrage, else the first uncertified, else the one settled last; of none, uncertified.
+
+    Example:
+        >>> worst_ruling([Ruling("safe"), Ruling("uncertified", "open"), Ruling("safe", stage=2)]).reason
+        'open'
+    """
+    for verdict in ("arbitrage", "uncertified"):
+        for ruling in rulings:
+            if ruling.verdict == verdict:
+                return ruling
+    return max(rulings, key=lambda ruling: ruling.stage, default=Ruling("uncertified", _ABSENT))
+
+
+def rulings_of(offers: Sequence[Offer], judged: Sequence[Judged], packs: Sequence[Pack] = ()) -> dict[str, Ruling]:
+    """Return the verdict on every chain from a check of the whole catalogue, packs under their first part's chain."""
+    found: dict[str, list[Ruling]] = {}
+    for offer in offers:
+        if any(price is not None for _, _, price in offer.tiers):
+            found.setdefault(offer.chain, []).append(_rule(offer, offers, judged))
+    for pack in packs:
+        found.setdefault(pack.parts[0][0], []).append(ruling_of_pack(pack, offers, judged))
+    return {chain: worst_ruling(rulings) for chain, rulings in found.items()}
 
 
 def _rule(offer: Offer, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ruling:

@@ -90,7 +90,7 @@ def _product(connection: Connection, row: Row[Any]) -> ProductView:
     tiers, companion = _tiers(connection, row), None
     if row.parts_json is not None:
         other = _row(connection, msgspec.json.decode(row.parts_json, type=list[str])[1])
-        companion = _product(connection, other)
+        companion = msgspec.structs.replace(_product(connection, other), arbitrage=row.arbitrage)
         tiers = [_paired(*pair, row) for pair in zip(tiers, _tiers(connection, other), strict=True)]
     order = msgspec.json.decode(row.order_json, type=list[int])
     return ProductView(

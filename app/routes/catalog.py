@@ -19,6 +19,7 @@ from app.catalog.lifecycle import parts_of
 from app.catalog.lifecycle import withdraw as withdraw_product
 from app.catalog.products import DRAFT, INTERNAL, PART, NewProduct, plan_product, planned_offer
 from app.catalog.products import publish as store_product
+from app.catalog.shelf import Proposal
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
@@ -180,7 +181,10 @@ async def publish(
             raise InvalidRequestError("dataset: expected the snapshot that was planned on, got a newer one")
         return product_view(connection, store_product(connection, market.keyring, current, planned, at, checked))
 
-    return await write_checked(market.database, at, lambda _: planned_offer(current_row, planned), work)
+    def find(connection: Connection) -> Proposal:
+        return planned_offer(connection, current_row, planned)
+
+    return await write_checked(market.database, at, find, work)
 
 
 @get("/v1/products/{product:str}", opt={"roles": EVERYBODY})

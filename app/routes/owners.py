@@ -11,10 +11,9 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import Checked, offer_of
+from app.catalog.arbitrage import Checked, check_offer, offer_of, store_ruling
 from app.catalog.books import book_of_chain, reprice
 from app.catalog.checking import write_checked
-from app.catalog.classes import Offer
 from app.catalog.datasets import DatasetRow, add_snapshot, prepare_snapshot
 from app.catalog.ladders import laws_of_question
 from app.catalog.lifecycle import move, parts_of, stored_product
@@ -27,6 +26,7 @@ from app.catalog.products import (
     publish,
     shared_prices,
 )
+from app.catalog.shelf import Proposal
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError
@@ -91,7 +91,9 @@ async def refresh(
             move(connection, product, RETIRED)
         return product_view(connection, publish(connection, market.keyring, dataset, planned, at, checked))
 
-    return await write_checked(market.database, at, lambda connection: planned_offer(*plan(connection)), work)
+    return await write_checked(
+        market.database, at, lambda connection: planned_offer(connection, *plan(connection)), work
+    )
 
 
 @post("/v1/products/{product:str}/state", opt=_OWNERS, status_code=201)
@@ -103,9 +105,9 @@ async def change_state(
 ) -> ProductView:
     """Put a draft or retired product on sale, or take one off; relisted, it sells the same answers."""
 
-    def find(connection: Connection) -> Offer | None:
+    def find(connection: Connection) -> Proposal:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
-        return offer_of(connection, product) if len(parts_of(connection, product)) == 1 else None
+        return offer_of(connection, product)
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
         owned_dataset(connection, request.user, product_view(connection, product).dataset)
@@ -129,7 +131,7 @@ async def change_prices(
     check_currency(data.currency)
     at = time_text(market.clock())
 
-    def change(connection: Connection) -> tuple[Offer | None, list[PriceBook]]:
+    def change(connection: Connection) -> tuple[Proposal, list[PriceBook]]:
         view = product_view(connection, product)
         owned_dataset(connection, request.user, view.dataset)
         prices: tuple[tuple[int, ...], ...] = (data.prices_minor,)
@@ -141,12 +143,14 @@ async def change_prices(
             _next_book(connection, product_view(connection, part).chain, data.currency, priced)
             for part, priced in zip(parts, prices, strict=True)
         ]
-        return (_offered(connection, product, fresh[0]) if len(parts) == 1 else None), fresh
+        return offer_of(connection, product, fresh), fresh
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
-        offer, books = change(connection)
+        proposal, books = change(connection)
+        ruling = check_offer(connection, proposal, checked)
         for book in books:
-            reprice(connection, market.keyring, offer, book, at, checked)
+            reprice(connection, market.keyring, book, at)
+        store_ruling(connection, books[0].chain_id, ruling, at)
         return product_view(connection, product)
 
     return await write_checked(market.database, at, lambda connection: change(connection)[0], work)
@@ -158,10 +162,3 @@ def _next_book(connection: Connection, chain: str, currency: str, prices: tuple[
         raise InvalidRequestError(f"prices: expected one a tier of the chain ({len(book.tiers)}), got another count")
     tiers = tuple(TierPrice(tier.law, price) for tier, price in zip(book.tiers, prices, strict=True))
     return PriceBook(chain, book.version + 1, currency, tiers)
-
-
-def _offered(connection: Connection, product: str, book: PriceBook) -> Offer:
-    held = offer_of(connection, product)
-    names = zip(held.tiers, book.tiers, strict=True)
-    tiers = tuple((name, variance, tier.price) for (name, variance, _), tier in names)
-    return replace(held, currency=book.currency, tiers=tiers)

@@ -289,10 +289,10 @@ def test_what_could_be_combined_in_ways_that_are_not_checked_is_uncertified(fair
 
 
 def test_what_others_have_on_sale_blocks_no_third(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.catalog import verdicts
+    from app.catalog import shelf
 
     dataset = fair.dataset()
-    monkeypatch.setattr(verdicts, "check_catalogue", lambda *_, **__: [])
+    monkeypatch.setattr(shelf, "check_catalogue", lambda *_, **__: [])
     publish(fair, dataset, some_rows(CITIES), ("0.1", 4000))
     fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("0.5", 1200)))
     monkeypatch.undo()

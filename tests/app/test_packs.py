@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from app.catalog.classes import Offer, Pack, check_catalogue
-from app.catalog.verdicts import judge, judge_pack, ruling_of_pack
+from app.catalog.verdicts import ruling_of_pack
 from app.queries.canonical import canonicalise
 from app.queries.model import Query, Sum
 from pricing.limit import Limit
+from tests.app.judging import judge, judge_pack
 from tests.app.test_verdicts import SCHEMA, summed, total
 
 BOTH = ("a", "b")

@@ -8,10 +8,10 @@ import pytest
 
 from app.catalog.classes import Offer
 from app.catalog.parts import Part, parts_of
-from app.catalog.verdicts import judge
 from app.queries.canonical import canonicalise
 from app.queries.model import Count, GroupByKeys, In, Query, Sum
 from app.queries.schema import Column, DatasetSchema
+from tests.app.judging import judge
 from tests.queries.oracle import answers
 
 CITIES = ("a", "b", "c")

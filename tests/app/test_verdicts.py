@@ -12,7 +12,8 @@ from sqlalchemy import select
 
 from app.catalog.auditing import AUDIT, audit_due, nightly
 from app.catalog.classes import Offer, check_catalogue
-from app.catalog.verdicts import judge, rulings_of
+from app.catalog.shelf import Proposal
+from app.catalog.verdicts import rulings_of
 from app.jobs.runner import Jobs
 from app.market import recorder_of
 from app.queries.canonical import canonicalise
@@ -21,6 +22,7 @@ from app.queries.schema import Column, DatasetSchema
 from app.store.database import Database, open_engine
 from app.store.schema import jobs, price_verdicts
 from pricing.limit import Limit
+from tests.app.judging import judge
 from tests.conftest import CITIES, HISTOGRAM, Fair, tiers
 
 SCHEMA = DatasetSchema(
@@ -82,6 +84,15 @@ def test_one_tier_too_noisy_to_compare_is_uncertified_alone() -> None:
         "noisy @ 2.0": ("safe", ""),
         "whole @ 1.0": ("safe", ""),
         "other @ 2.0": ("safe", ""),
+    }
+
+
+def test_the_noisiest_tier_that_can_be_compared_stands_in_for_none() -> None:
+    edge = offer("edge", total(("a",)), (3e20, 1), (1e18, 5))
+    judged = {each.finding.name: (each.finding.verdict.value, each.reason) for each in check([edge])}
+    assert judged == {
+        "edge @ 3e+20": ("uncertified", "a variance beyond what can be compared"),
+        "edge @ 1e+18": ("safe", ""),
     }
 
 
@@ -167,11 +178,11 @@ def test_the_owner_reads_why_a_product_stands_as_it_does(fair: Fair) -> None:
 
 
 def test_an_audit_writes_its_verdicts_back(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.catalog import verdicts
+    from app.catalog import shelf
 
     dataset = fair.dataset()
     fair.product(dataset, CITY_ROWS, title="By city", tiers=tiers(("1", 3000), ("0.5", 1200)))
-    monkeypatch.setattr(verdicts, "check_catalogue", lambda *_, **__: [])  # a leak that got past publication
+    monkeypatch.setattr(shelf, "check_catalogue", lambda *_, **__: [])  # a leak that got past publication
     leak = fair.product(dataset, ALL, title="All", tiers=tiers(("0.1", 4000)))["product"]
     monkeypatch.undo()
     assert verdict(fair, leak).json()["verdict"] == "safe"
@@ -217,12 +228,12 @@ def test_a_verdict_found_on_another_catalogue_is_found_again(fair: Fair, monkeyp
 
     dataset = fair.dataset()
     judged: list[int] = []
-    judge_for_real = checking.judge
+    judge_for_real = checking.judge_proposal
 
-    def racing(mine: Offer, rivals: list[Offer], limit: Limit) -> Any:
-        judged.append(len(rivals))
-        ruling = judge_for_real(mine, rivals, limit)
-        if mine.title == "All" and len(judged) == 1:
+    def racing(proposal: Proposal, limit: Limit) -> Any:
+        judged.append(len(proposal.shelf.offers) - 1)
+        ruling = judge_for_real(proposal, limit)
+        if len(judged) == 1:
             worker = threading.Thread(
                 target=fair.product,
                 args=(dataset, CITY_ROWS),
@@ -232,7 +243,7 @@ def test_a_verdict_found_on_another_catalogue_is_found_again(fair: Fair, monkeyp
             worker.join()
         return ruling
 
-    monkeypatch.setattr(checking, "judge", racing)
+    monkeypatch.setattr(checking, "judge_proposal", racing)
     body = fair.product_body(dataset, ALL, title="All", tiers=tiers(("0.1", 4000)))
     refused = fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
     assert (refused.status_code, refused.json()["reason"]) == (409, "arbitrage")
