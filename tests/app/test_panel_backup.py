@@ -136,7 +136,9 @@ def test_a_backup_while_reports_come_and_rounds_close_has_whole_deliveries_and_w
     )
     thread.start()
     number, first = 1, 40
-    while thread.is_alive():
+    while (
+        thread.is_alive() and number < 50
+    ):  # turns are not queued: whoever writes without a pause may go first each time
         deliver(fair, panel, round=number, reports=rows(panel, [1] * 40, first=first))
         close(fair, panel)
         number, first = number + 1, first + 40
