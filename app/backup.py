@@ -1,13 +1,12 @@
-"""Backups: a consistent copy of the store while it serves, snapshots, data; the keys only into a file of their own."""
+"""Backups: a consistent copy of the store while it serves, snapshots, data, panels; keys in a file of their own."""
 
 import hashlib
 import os
-import secrets
 import shutil
 import sqlite3
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +17,17 @@ from sqlalchemy import Engine, inspect, make_url, text
 
 from app.clock import time_text, utc_now
 from app.errors import ConflictError, IntegrityError, InvalidRequestError, StoreBehindError, StoreUnavailableError
+from app.files import copy_private, digest, private, publish
 from app.keyring import Keyring
 from app.log.heads import TreeHead
 from app.log.journal import current_head
 from app.market import recorder_of
+from app.panels.copying import FOLDER, is_panel_file, panel_files, place_panels
 from app.rollback import Replayed, replay
 from app.settings import Settings
 from app.store.copying import dump_rows, head_of_rows, load_rows
 from app.store.database import open_engine, write_once
+from app.store.exclusive import Turns
 from app.store.recording import read_position
 
 __all__ = ["Manifest", "back_up", "compact_redo", "restore"]
@@ -48,7 +50,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def back_up(settings: Settings, target: Path, *, keys: Path | None = None) -> Manifest:
     """Write a backup to a new file that its owner alone can read; the market may serve meanwhile.
 
-    The store is copied first: every snapshot that the copy names exists by then, and none is ever changed.
+    The store is copied first: every snapshot and closed round that the copy names exists by then, and none is ever
+    changed. A panel's deliveries wait while its own files are copied.
 
     Args:       keys: a second new file, for the key ring; it belongs in another place than the backup.
     Raises:     ConflictError: a file of this name exists. StoreUnavailableError: the store cannot be read.
@@ -64,21 +67,23 @@ def back_up(settings: Settings, target: Path, *, keys: Path | None = None) -> Ma
         revision, written, head = _inspect(settings, copied, name)
         files: dict[str, str] = {}
         packed = Path(folder) / "packed"
-        with _private(packed) as raw, tarfile.open(fileobj=raw, mode="w") as archive:
+        with private(packed) as raw, tarfile.open(fileobj=raw, mode="w") as archive:
             files[name] = _add(archive, name, copied)
             for part, source in (("snapshots", settings.snapshots), ("data", settings.data)):
                 for path in sorted(source.iterdir()):
                     if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
                         files[f"{part}/{path.name}"] = _add(archive, f"{part}/{path.name}", path)
+            for name, path in _panel_files(settings, Path(folder)):
+                files[name] = _add(archive, name, path)
             manifest = Manifest(
                 format=FORMAT, at=time_text(utc_now()), revision=revision, written=written, head=head, files=files
             )
             listed = Path(folder) / _MANIFEST
             listed.write_bytes(msgspec.json.encode(manifest))
             _add(archive, _MANIFEST, listed)
-        _publish(packed, target)
+        publish(packed, target)
     if keys is not None:
-        _copy_private(settings.keys, keys)
+        copy_private(settings.keys, keys)
     return manifest
 
 
@@ -96,7 +101,7 @@ def restore(
     _refuse_store(settings)
     for given, place in ((keys, settings.keys), (redo, settings.redo)):
         if given is not None:
-            _copy_private(given, place)
+            copy_private(given, place)
     Keyring.load(settings.keys)
     if not without_redo and not settings.redo.exists():
         raise StoreBehindError("restore: expected the redo file beside the backup (or --without-redo), got none")
@@ -106,6 +111,7 @@ def restore(
             for path in sorted((Path(folder) / part).iterdir()):
                 if not (place / path.name).exists():
                     path.replace(place / path.name)
+        place_panels(Path(folder) / FOLDER, settings.state / FOLDER)
         _place_store(settings, manifest, Path(folder) / "store")
     return manifest, replay(settings)
 
@@ -130,7 +136,7 @@ def _copy_store(settings: Settings, target: Path) -> str:
     engine = open_engine(settings.database_url)
     try:
         if engine.dialect.name != "sqlite":
-            with _private(target) as file:
+            with private(target) as file:
                 dump_rows(engine, file)
             return _ROWS
         with engine.connect() as connection, closing(sqlite3.connect(target)) as copy:
@@ -138,6 +144,17 @@ def _copy_store(settings: Settings, target: Path) -> str:
             held.backup(copy)
         target.chmod(0o600)
         return _SQLITE
+    finally:
+        engine.dispose()
+
+
+def _panel_files(settings: Settings, scratch: Path) -> Iterator[tuple[str, Path]]:
+    engine = open_engine(settings.database_url)
+    try:
+        turns = Turns(engine)
+        for panel in sorted((settings.state / FOLDER).glob("*")):
+            with turns.held("panel", panel.name):
+                yield from panel_files(panel, scratch / f"{FOLDER}-{panel.name}")
     finally:
         engine.dispose()
 
@@ -179,7 +196,7 @@ def _place_store(settings: Settings, manifest: Manifest, folder: Path) -> None:
     if names != {wanted}:
         raise InvalidRequestError("restore: expected a backup of the same kind of database, got another kind's")
     if wanted == Path(_SQLITE).name:
-        _publish(folder / wanted, _sqlite_path(settings))
+        publish(folder / wanted, _sqlite_path(settings))
         return
     engine = open_engine(settings.database_url)
     try:
@@ -197,8 +214,8 @@ def _sqlite_path(settings: Settings) -> Path:
 
 
 def _unpack(source: Path, folder: Path) -> Manifest:
-    """Unpack into a folder of our own: plain files in three places, each with the digest that the manifest names."""
-    for part in ("store", "snapshots", "data"):
+    """Unpack into a folder of our own: plain files in four places, each with the digest that the manifest names."""
+    for part in ("store", "snapshots", "data", FOLDER):
         (folder / part).mkdir(mode=0o700)
     found: dict[str, str] = {}
     manifest: Manifest | None = None
@@ -213,13 +230,15 @@ def _unpack(source: Path, folder: Path) -> Manifest:
                     manifest = msgspec.json.decode(content.read(), type=Manifest)
                     continue
                 plain = part in ("store", "snapshots", "data") and name not in ("", ".", "..") and "/" not in name
-                if not plain or member.name in found:
+                if not (plain or is_panel_file(member.name)) or member.name in found:
                     raise IntegrityError("backup: expected files of a backup, got other names")
-                with _private(folder / part / name) as target:
+                if not plain:
+                    (folder / part / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with private(folder / part / name) as target:
                     shutil.copyfileobj(content, target)
                 if part == "snapshots":
                     (folder / part / name).chmod(0o444)
-                found[member.name] = _digest(folder / part / name)
+                found[member.name] = digest(folder / part / name)
     except (tarfile.TarError, msgspec.MsgspecError, EOFError):
         raise IntegrityError("backup: expected a whole backup, got another file") from None
     if manifest is None or manifest.format != FORMAT or manifest.files != found:
@@ -247,44 +266,3 @@ class _Counted:
         block = self.file.read(size)
         self.seen(block)
         return block
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _private(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-
-
-def _copy_private(source: Path, target: Path) -> None:
-    """Copy a file whole or not at all; an equal one that is there already is left."""
-    raw = source.read_bytes()
-    if target.exists():
-        if target.read_bytes() == raw:
-            return
-        raise ConflictError(f"copy: expected no other file in its place, got one ({target.name})")
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    with _private(partial) as file:
-        file.write(raw)
-    _publish(partial, target)
-
-
-def _publish(partial: Path, target: Path) -> None:
-    """Give a file its name once it is durable, never over another."""
-    handle = os.open(partial, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    try:
-        os.link(partial, target)
-    except FileExistsError:
-        raise ConflictError(f"file: expected a new one, got one that exists ({target.name})") from None
-    partial.unlink()
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -1,0 +1,54 @@
+"""Files that are private, whole and durable before they have a name."""
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import IO
+
+from app.errors import ConflictError
+
+__all__ = ["copy_private", "digest", "private", "publish"]
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def private(path: Path) -> IO[bytes]:
+    """Open a new file to write, its owner's alone; raises FileExistsError."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def copy_private(source: Path, target: Path) -> None:
+    """Copy a file whole or not at all; an equal one that is there already is left."""
+    raw = source.read_bytes()
+    if target.exists():
+        if target.read_bytes() == raw:
+            return
+        raise ConflictError(f"copy: expected no other file in its place, got one ({target.name})")
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    with private(partial) as file:
+        file.write(raw)
+    publish(partial, target)
+
+
+def publish(partial: Path, target: Path) -> None:
+    """Give a file its name once it is durable, never over another."""
+    handle = os.open(partial, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise ConflictError(f"file: expected a new one, got one that exists ({target.name})") from None
+    partial.unlink()
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
