@@ -45,9 +45,9 @@ class Machines:
         for fair in self.fairs:
             compute = fair.market.engine.compute
 
-            def counted(chain: Any, compute: Any = compute) -> Any:
+            def counted(chain: Any, tier: Any, compute: Any = compute) -> Any:
                 self.queries.append(chain.id)
-                return compute(chain)
+                return compute(chain, tier)
 
             fair.market.engine.compute = counted  # type: ignore[method-assign]
 
