@@ -156,7 +156,11 @@ def processes(marker: str) -> list[str]:
 def test_no_process_is_left_behind_however_the_demo_ends(tmp_path: Path, number: signal.Signals) -> None:
     state = tmp_path / "state"
     demo = subprocess.Popen(
-        [*COMMAND, "demo", "--state", str(state)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*COMMAND, "demo", "--state", str(state)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - else ignored in a background job
     )
     assert demo.stdout is not None
     seen = ""
