@@ -73,11 +73,11 @@ def price_audit(database: Database, at: str, progress: Progress) -> Mapping[str,
 async def nightly(jobs: Jobs, clock: Clock) -> None:
     """Start an audit in the first hour after two at night, UTC, as a job of the market's: by one process of all."""
     while True:
+        await asyncio.sleep(_LOOK_SECONDS)
         now = clock()
         if now.hour == _NIGHT_HOUR:
             with suppress(AppError):  # a store that is away is asked again
                 await jobs.start_for(partial(_payer, now=now), AUDIT)
-        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _payer(connection: Connection, now: datetime) -> str | None:

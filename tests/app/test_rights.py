@@ -270,7 +270,13 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
         assert len(names) == 6
         for name in names:
             connection.execute(text(f"DROP TRIGGER {name}"))
-        connection.execute(text("ALTER TABLE jobs DROP COLUMN attempts"))
+        for column in ("attempts", "request_json"):
+            connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
+        of_panels = text(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'panel%' ORDER BY rowid DESC"
+        )
+        for table in connection.execute(of_panels).scalars().all():
+            connection.execute(text(f"DROP TABLE {table}"))
         for table in ("audit_reports", "frozen_chains", "redo_records", "rights_epoch"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))

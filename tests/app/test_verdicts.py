@@ -298,6 +298,7 @@ def test_of_two_processes_that_look_at_the_same_moment_one_audits(fair: Fair, mo
     """Both look before either has stored its job: what decides is the transaction, not the look."""
     from app.catalog import auditing
 
+    monkeypatch.setattr(auditing, "_LOOK_SECONDS", 0.05)
     moment = lambda: datetime(2026, 5, 1, 2, 30, tzinfo=UTC)  # noqa: E731
     settings = fair.market.settings
     stores = [Database(open_engine(settings.database_url), recorder_of(settings, fair.market.keyring)) for _ in "ab"]

@@ -41,20 +41,22 @@ def test_honest_plans_of_any_pure_family_pass() -> None:
 
 
 def test_approximate_tiers_are_read_right_and_refused_in_a_pure_ledger_only() -> None:
-    assert rules(SKELLAM) == {"pure"}
+    assert rules(SKELLAM) == {"pure", "chargeable"}
 
 
 @pytest.mark.parametrize(
-    ("spoil", "rule"),
+    ("chain", "spoil", "rule"),
     [
-        ({"epsilon": Fraction(999_999_999, 10**9)}, "guarantee"),
-        ({"half_width": SKELLAM[1].half_width - 1}, "error-bar"),
-        ({"level_nano": SKELLAM[1].level_nano - 1}, "level"),
+        (SKELLAM, {"epsilon": Fraction(999_999_999, 10**9)}, "guarantee"),
+        (SKELLAM, {"half_width": SKELLAM[1].half_width - 1}, "error-bar"),
+        (MIXED, {"level_nano": MIXED[1].level_nano - 1}, "level"),
     ],
-    ids=str,
+    ids=["guarantee", "error-bar", "level"],
 )
-def test_a_claim_that_is_too_good_is_found(spoil: dict[str, object], rule: str) -> None:
-    assert rules((SKELLAM[0], replace(SKELLAM[1], **spoil))) == {"pure", rule}  # type: ignore[arg-type]
+def test_a_claim_that_is_too_good_is_found(chain: tuple[ClaimedTier, ...], spoil: dict[str, object], rule: str) -> None:
+    spoilt = (chain[0], replace(chain[1], **spoil), *chain[2:])  # type: ignore[arg-type]
+    assert rules(spoilt) == rules(chain) | {rule}
+    assert rule not in rules(chain)
 
 
 def test_a_pair_without_residual_is_found_with_a_witness() -> None:
