@@ -42,6 +42,9 @@ class Gate:
     """
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._size = 0
         self._last: bytes | None = None
         self._ledger = LedgerReplay()
@@ -72,7 +75,7 @@ class Gate:
         """
         seen = select(leaves.c.leaf_hash).where(leaves.c.log_index == self._size - 1)
         if self._last is not None and connection.execute(seen).scalar_one_or_none() != self._last:
-            self.__init__()  # type: ignore[misc]
+            self._forget()
         wanted = (
             select(leaves.c.log_index, leaves.c.body, leaves.c.leaf_hash)
             .where(leaves.c.log_index >= self._size, leaves.c.log_index < size, leaves.c.kind.in_(_FOLLOWED))
