@@ -6,10 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from weakref import WeakValueDictionary
 
-import msgspec
 import structlog
 from sqlalchemy import Connection, Engine, select
 
@@ -23,7 +21,7 @@ from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
 from app.cache.issued import IssuedAnswers
 from app.catalog.auditing import AUDIT, price_audit
-from app.catalog.readings import reading_of, shown
+from app.catalog.readings import read_off, reading_of
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ComputedDraw, ReleaseEngine, Unsealed
 from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder, ReleaseRefusedError
@@ -39,6 +37,7 @@ from app.errors import (
     UnauthorizedError,
 )
 from app.formats.kept import Renderings
+from app.formats.readings import ReadOff
 from app.jobs.orders import ORDER, OrderJob, order_job
 from app.jobs.runner import Jobs, Kinds
 from app.keyring import Keyring
@@ -241,17 +240,14 @@ class Market:
 
         return work
 
-    async def reading(self, caller: Caller, product: str, law: str) -> dict[str, Any]:
+    async def reading(self, caller: Caller, product: str, law: str) -> ReadOff:
         """Return what is read off the answers that a caller holds of one tier of a product.
 
         Raises:     NotFoundError: no such product or tier. NotEntitledError: an answer that the caller does not hold.
         """
         found = await self.database.read(lambda connection: reading_of(connection, product, law))
-        raws = []
-        for chain, tier in found.parts:
-            held = await self.answer(caller, chain, tier.identity)
-            raws.append([int(text) for text in msgspec.json.decode(held.body)["values"]])
-        return shown(found, raws)
+        held = [await self.answer(caller, chain, tier.identity) for chain, tier in found.parts]
+        return read_off(found, [each.body for each in held], {"product": product, "law": law})
 
     async def _draw_and_order(
         self, chain: str, caller: Caller, quote: str, key: str, licence: str | None

@@ -1,9 +1,8 @@
 """What a product shows beside its raw answers: a threshold's bit, a quantile's bin, a mean with its interval."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -13,14 +12,15 @@ from app.catalog.ladders import laws_of_chain
 from app.catalog.lifecycle import parts_of, stored_product
 from app.catalog.views import product_view
 from app.errors import NotFoundError
+from app.formats.readings import ReadOff
 from app.queries.model import Query
 from app.queries.presentation import Presentation, present
 from app.queries.schema import DatasetSchema
 from app.store.schema import products
-from tiers.budget import parse_epsilon
+from tiers.budget import decimal_text, parse_epsilon
 from tiers.identity import TierLaw
 
-__all__ = ["Reading", "reading_of", "shown"]
+__all__ = ["Reading", "read_off", "reading_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,10 @@ def reading_of(connection: Connection, product: str, law: str | None = None, eps
     return Reading(stored_product(connection, product).query, schema, tuple(parts))
 
 
-def shown(reading: Reading, raws: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the presentation of raw answers, in canonical order of keys: a function of what their holder has."""
+def read_off(reading: Reading, bodies: Sequence[bytes], about: Mapping[str, str]) -> ReadOff:
+    """Return what is read off answers' documents, in canonical order of keys: a function of what their holder has."""
+    answers = [msgspec.json.decode(body) for body in bodies]
+    raws = [[int(text) for text in answer["values"]] for answer in answers]
     made: Presentation = present(reading.query, reading.schema, raws, [law.noise for _, law in reading.parts])
-    document: dict[str, Any] = msgspec.to_builtins(made)
-    return document
+    epsilon = sum((law.epsilon() for _, law in reading.parts), Fraction(0))
+    return ReadOff(msgspec.to_builtins(made), tuple(answers[0]["keys"]), decimal_text(epsilon), about)

@@ -57,6 +57,9 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", "/v1/orders/{order}"): {"type": "object", "required": ["order", "signature"]},
     ("GET", ANSWER_PATH): {"$ref": _REF.format(name="AnswerView")},
     ("POST", "/v1/products/{product}/rehearsal"): {"$ref": _REF.format(name="AnswerView")},
+    ("POST", "/v1/products/{product}/rehearsal/reading"): {"type": "object", "required": ["dummy", "reading"]},
+    ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
+    ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
 _PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/audits", "/v1/products", "/v1/orders", "/v1/entitlements")}
 _IDEMPOTENCY = {
@@ -164,7 +167,7 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
             link = {"schema": {"type": "string"}, "description": 'The next page: <URL>; rel="next".'}
             body["headers"] = {"Link": link}
         responses[code] = body
-    if (method, path) == ("GET", ANSWER_PATH):
+    if method == "GET" and opt.get("formats"):
         responses["304"] = {"description": "The representation is the one that If-None-Match names"}
     if (method, path) == ("POST", "/v1/orders"):
         responses["202"] = _BEGUN
