@@ -25,10 +25,11 @@ __all__ = ["Reading", "read_off", "reading_of"]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a product's answers at one tier are read: its question, and the chain and law of each raw vector."""
+    """How a product's answers at one tier are read: its question, and product, chain and law of each raw vector."""
 
     query: Query
     schema: DatasetSchema
+    products: tuple[str, ...]
     parts: tuple[tuple[str, TierLaw], ...]
 
 
@@ -46,14 +47,14 @@ def reading_of(connection: Connection, product: str, law: str | None = None, eps
     ]
     if not places:
         raise NotFoundError("tier: expected one that the product offers, got another")
-    parts = []
-    for part in parts_of(connection, product):
+    parts, named = [], parts_of(connection, product)
+    for part in named:
         listed = product_view(connection, part)
         known = {each.identity: each for each in laws_of_chain(connection, listed.chain)}
         parts.append((listed.chain, known[listed.tiers[places[0]].law]))
     row = select(products.c.dataset_id).where(products.c.id == product)
     schema = dataset_of(connection, connection.execute(row).scalar_one()).schema
-    return Reading(stored_product(connection, product).query, schema, tuple(parts))
+    return Reading(stored_product(connection, product).query, schema, tuple(named), tuple(parts))
 
 
 def read_off(reading: Reading, bodies: Sequence[bytes], about: Mapping[str, str]) -> ReadOff:
