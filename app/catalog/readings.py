@@ -12,7 +12,7 @@ from app.catalog.datasets import dataset_of
 from app.catalog.ladders import laws_of_chain
 from app.catalog.lifecycle import parts_of, stored_product
 from app.catalog.views import product_view
-from app.errors import NotFoundError
+from app.errors import UnknownTierError
 from app.queries.model import Query
 from app.queries.presentation import Presentation, present
 from app.queries.schema import DatasetSchema
@@ -45,7 +45,7 @@ def reading_of(connection: Connection, product: str, law: str | None = None, eps
         if law in (None, tier.law) and asked in (None, Fraction(tier.epsilon))
     ]
     if not places:
-        raise NotFoundError("tier: expected one that the product offers, got another")
+        raise UnknownTierError("tier: expected one that the product offers, got another")
     parts = []
     for part in parts_of(connection, product):
         listed = product_view(connection, part)

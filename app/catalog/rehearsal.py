@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from app.catalog.lifecycle import parts_of
 from app.catalog.readings import reading_of, shown
-from app.errors import NotFoundError
+from app.errors import NotFoundError, UnknownTierError
 from app.queries.canonical import CanonicalQuery, SumSteps
 from app.store.schema import chains, offers, planned_tiers, products
 from tiers.budget import parse_epsilon
@@ -47,7 +47,7 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
     asked = None if epsilon is None else parse_epsilon(epsilon)
     fitting = [tier for tier in tiers if law in (None, tier.law) and asked in (None, Fraction(tier.epsilon))]
     if not fitting:
-        raise NotFoundError("tier: expected one that the product offers, got another")
+        raise UnknownTierError("tier: expected one that the product offers, got another")
     low, high = _range(msgspec.json.decode(chain.query_json, type=CanonicalQuery))
     tier = fitting[0]
     document = {

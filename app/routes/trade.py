@@ -87,7 +87,7 @@ async def place(
 
     With `Prefer: respond-async` (RFC 7240) a tier that must be drawn first is ordered by a job: 202 and where it is.
     """
-    key = _key(request.headers.get("idempotency-key"))
+    key = _key(request.headers.getall("idempotency-key", []))
     if _waits_for_no_draw(request.headers.getall("prefer", [])):
         begun = await market.order_or_job(request.user, data.quote, key, data.licence)
         if isinstance(begun, str):
@@ -151,8 +151,10 @@ def _waits_for_no_draw(preferences: list[str]) -> bool:
     return "respond-async" in names
 
 
-def _key(header: str | None) -> str:
-    key = (header or "").strip()
+def _key(given: list[str]) -> str:
+    if len(given) > 1:
+        raise InvalidRequestError("Idempotency-Key: expected one, got several")
+    key = "".join(given).strip()
     if len(key) >= 2 and key[0] == key[-1] == '"':
         key = key[1:-1]
     if not 1 <= len(key) <= _KEY_LIMIT or not key.isascii() or not key.isprintable():

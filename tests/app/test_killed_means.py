@@ -81,11 +81,11 @@ def test_a_retry_of_a_killed_mean_gives_each_part_to_its_buyer_once(fair: Fair) 
     second = fair.order(buyer, quote, "another")
     assert (second.status_code, second.json()["type"].rpartition("/")[2]) == (409, "quote-expired")
     held = fair.market.database.read_now(
-        lambda connection: connection.execute(
-            select(entitlements.c.chain_id).where(entitlements.c.account_id == buyer.account)
+        lambda connection: (
+            connection.execute(select(entitlements.c.chain_id).where(entitlements.c.account_id == buyer.account))
+            .scalars()
+            .all()
         )
-        .scalars()
-        .all()
     )
     assert sorted(held) == sorted(placed["answer"]["chain"] for placed in (first, first["companion"]))
     check(fair, dataset)
