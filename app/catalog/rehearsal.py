@@ -28,6 +28,8 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
 
     Raises:     NotFoundError: no such product, or no such tier of it.
     """
+    if parts_of(connection, product) != (product,):  # a mean's tiers have their sum's laws, and both parts' ε
+        law, epsilon = reading_of(connection, product, law, epsilon).parts[0][1].identity, None
     wanted = (
         select(
             chains.c.id, chains.c.query_json, chains.c.keys_json, chains.c.length, chains.c.grain, chains.c.snapshot_id

@@ -27,6 +27,7 @@ from app.errors import (
     SnapshotAbsentError,
 )
 from app.market import Answer, Market
+from app.routes.catalog import visible_product
 from app.store.schema import orders
 from app.wire import OrderRequest, QuoteRequest
 
@@ -120,6 +121,7 @@ async def reading(
     Each with the confidence or the interval that the tier's noise allows; the raw answers are what was sold. `law` is
     the tier's on the product's listing.
     """
+    await market.database.read(lambda connection: visible_product(connection, request.user, product))
     return await market.reading(request.user, product, law)
 
 
