@@ -213,7 +213,8 @@ def _tails(rate: Fraction, bits: int) -> Tails:
     if rate <= _TABLE_RATE and reach < ENTRIES_LIMIT // 2:
         return TableTails(skellam_table(rate, bits))
     law = Skellam(rate)
-    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, max(bits // 2, 84), law.variance())
+    accuracy = max(bits // 2, 84) + math.ceil(2 * rate).bit_length()  # tells P(t) from e^ε·P(t + d) far out as well
+    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, min(bits, accuracy), law.variance())
 
 
 def _normal_quantile(confidence: Fraction) -> float:
