@@ -88,7 +88,14 @@ async def register(
         data.name, data.title, data.description, data.notice, budget, schema, owners, reserve, _limits(data)
     )
     snapshot = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text, data.keep_in
+        prepare_snapshot,
+        market.settings,
+        market.keyring,
+        schema,
+        data.file,
+        data.null_text,
+        data.keep_in,
+        owner=request.user.id,
     )
     at = time_text(market.clock())
 

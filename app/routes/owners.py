@@ -48,7 +48,14 @@ async def snapshot(
     """Add a snapshot: new chains are drawn on it and charged to the same budget; old answers stay what they were."""
     owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, dataset))
     built = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, owned.schema, data.file, data.null_text, owned.source
+        prepare_snapshot,
+        market.settings,
+        market.keyring,
+        owned.schema,
+        data.file,
+        data.null_text,
+        owned.source,
+        owner=request.user.id,
     )
     at = time_text(market.clock())
 
