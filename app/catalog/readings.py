@@ -11,7 +11,7 @@ from app.catalog.datasets import dataset_of
 from app.catalog.ladders import laws_of_chain
 from app.catalog.lifecycle import parts_of, stored_product
 from app.catalog.views import product_view
-from app.errors import NotFoundError
+from app.errors import UnknownTierError
 from app.formats.readings import ReadOff
 from app.queries.model import Query
 from app.queries.presentation import Presentation, present
@@ -46,7 +46,7 @@ def reading_of(connection: Connection, product: str, law: str | None = None, eps
         if law in (None, tier.law) and asked in (None, Fraction(tier.epsilon))
     ]
     if not places:
-        raise NotFoundError("tier: expected one that the product offers, got another")
+        raise UnknownTierError("tier: expected one that the product offers, got another")
     parts, named = [], parts_of(connection, product)
     for part in named:
         listed = product_view(connection, part)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from app.catalog.lifecycle import parts_of
 from app.catalog.readings import read_off, reading_of
-from app.errors import NotFoundError
+from app.errors import NotFoundError, UnknownTierError
 from app.formats.readings import ReadOff
 from app.queries.canonical import CanonicalQuery, SumSteps
 from app.store.schema import chains, offers, planned_tiers, products
@@ -29,6 +29,8 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
 
     Raises:     NotFoundError: no such product, or no such tier of it.
     """
+    if parts_of(connection, product) != (product,):  # a mean's tiers have their sum's laws, and both parts' ε
+        law, epsilon = reading_of(connection, product, law, epsilon).parts[0][1].identity, None
     wanted = (
         select(
             chains.c.id, chains.c.query_json, chains.c.keys_json, chains.c.length, chains.c.grain, chains.c.snapshot_id
@@ -48,7 +50,7 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
     asked = None if epsilon is None else parse_epsilon(epsilon)
     fitting = [tier for tier in tiers if law in (None, tier.law) and asked in (None, Fraction(tier.epsilon))]
     if not fitting:
-        raise NotFoundError("tier: expected one that the product offers, got another")
+        raise UnknownTierError("tier: expected one that the product offers, got another")
     low, high = _range(msgspec.json.decode(chain.query_json, type=CanonicalQuery))
     tier = fitting[0]
     document = {

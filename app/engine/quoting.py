@@ -7,32 +7,50 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, delete, select
 
 from app.audit.freezing import refuse_frozen
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
 from app.catalog.lifecycle import parts_of
-from app.catalog.products import INTERNAL, LIVE, PART
+from app.catalog.products import INTERNAL, LIVE, PART, WITHDRAWN
+from app.catalog.search import PUBLIC
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
-from app.errors import ConflictError, ForbiddenError, InvalidRequestError, NotFoundError, QuoteExpiredError
+from app.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidRequestError,
+    NotFoundError,
+    QuoteExpiredError,
+    UnknownTierError,
+)
 from app.ledger.amounts import amounts_of, stored_quote
 from app.ledger.budget import reserve_of
 from app.ledger.money import balance, net_paid
 from app.settings import Settings
-from app.store.schema import entitlements, quotes
+from app.store.schema import entitlements, planned_tiers, products, quotes
 from app.views import ProductView
 from pricing.book import PriceBook
-from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
+from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError, NoTierWithinError
 from pricing.invoices import lines_of
 from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
 from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
 
-__all__ = ["Selection", "below_ceiling", "confirm_quote", "offer", "price_of", "quote_of", "refuse_off_sale"]
+__all__ = [
+    "Selection",
+    "below_ceiling",
+    "confirm_quote",
+    "offer",
+    "price_of",
+    "quote_of",
+    "refuse_off_sale",
+    "refuse_whole_above_ceiling",
+]
 
 QUOTE_SECONDS = 900
+_KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +77,7 @@ def offer(
     loaded = {product: own}
     for part in parts[1:]:
         loaded[part] = chain_of_product(connection, settings, part)
+    _forget_lapsed(connection, caller, now)
     made = [_quote(connection, caller, part, loaded[part], choice, now) for part in reversed(parts)]
     for first, second in pairwise(made):
         linked = quotes.update().where(quotes.c.id == second["quote"]).values(companion=first["quote"])
@@ -66,9 +85,16 @@ def offer(
     whole = dict(made[-1])
     if len(made) > 1:
         total = sum(part["amount_minor"] for part in made)
-        epsilon = decimal_text(sum((Fraction(part["epsilon"]) for part in made), Fraction(0)))
-        whole |= {"amount_minor": total, "epsilon": epsilon, "parts": made[::-1]}
+        epsilon = sum((Fraction(part["epsilon"]) for part in made), Fraction(0))
+        _refuse_above_ceiling(caller, epsilon)
+        whole |= {"amount_minor": total, "epsilon": decimal_text(epsilon), "parts": made[::-1]}
     return whole
+
+
+def _forget_lapsed(connection: Connection, caller: Caller, now: datetime) -> None:
+    """Delete the caller's quotes that lapsed a while ago: nothing refers to them, and they would pile up for ever."""
+    over = time_text(later(now, -_KEPT_SECONDS))
+    connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
 
 
 def _quote(
@@ -121,8 +147,7 @@ def _quote(
 
 def price_of(connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
     """Return what a tier costs a caller now; raises ForbiddenError above the role's ceiling."""
-    if not below_ceiling(caller, tier):
-        raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+    _refuse_above_ceiling(caller, tier.document.epsilon())
     held_in = balance(connection, caller.id).currency
     if caller.role is not Role.ANALYST and held_in != book.currency:
         raise CurrencyMismatchError(book.currency, held_in)
@@ -165,12 +190,37 @@ def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datet
 
 def below_ceiling(caller: Caller, tier: Tier) -> bool:
     """Return whether a caller's role may have a tier."""
-    return caller.ceiling_nano is None or nano_up(tier.document.epsilon()) <= caller.ceiling_nano
+    return _reaches(caller, tier.document.epsilon())
+
+
+def refuse_whole_above_ceiling(connection: Connection, caller: Caller, cited: Row[Any]) -> None:
+    """Refuse a mean of which both parts together are above the role's ceiling: its tier is the two of them."""
+    if caller.ceiling_nano is None or cited.companion is None:
+        return
+    pair = (cited, quote_of(connection, caller, cited.companion))
+    _refuse_above_ceiling(caller, sum((_epsilon_of(connection, each) for each in pair), Fraction(0)))
+
+
+def _epsilon_of(connection: Connection, cited: Row[Any]) -> Fraction:
+    wanted = select(planned_tiers.c.epsilon).join(products, products.c.chain_id == planned_tiers.c.chain_id)
+    tier = wanted.where(products.c.id == cited.product_id, planned_tiers.c.law == cited.law)
+    return Fraction(connection.execute(tier).scalar_one())
+
+
+def _refuse_above_ceiling(caller: Caller, epsilon: Fraction) -> None:
+    if not _reaches(caller, epsilon):
+        raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+
+
+def _reaches(caller: Caller, epsilon: Fraction) -> bool:
+    return caller.ceiling_nano is None or nano_up(epsilon) <= caller.ceiling_nano
 
 
 def refuse_off_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> None:
     """Refuse a product that this caller cannot buy now, or buy in this way."""
     internal = row.state == INTERNAL and caller.role is Role.ANALYST
+    if row.state not in (PUBLIC if not part else (PART, WITHDRAWN)) and not internal:
+        raise NotFoundError("product: expected an existing id, got another")  # as for one that does not exist
     if row.state != (PART if part else LIVE) and not internal:
         raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
 
@@ -184,7 +234,7 @@ def _place_of(view: ProductView, selection: Selection) -> int:
         if tier.law == selection.law or Fraction(tier.epsilon) == wanted:
             return place
     top = view.tiers[0].epsilon
-    raise NotFoundError(
+    raise UnknownTierError(
         f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
     )
 
@@ -204,10 +254,16 @@ def _select(chain: ChainState, book: PriceBook, laws: frozenset[str], selection:
         steps = parse_decimal("within", selection.within) / Fraction(2) ** chain.grain
         offered = {tier.law: int(tier.half_width) for tier in tiers}
         listed = PriceBook(book.chain_id, book.version, book.currency, tuple(t for t in book.tiers if t.law in laws))
-        found = [chain.tier(cheapest_within(listed, offered, steps).law)]
+        try:
+            found = [chain.tier(cheapest_within(listed, offered, steps).law)]
+        except NoTierWithinError:
+            narrowest = decimal_text(min(offered.values()) * Fraction(2) ** chain.grain)
+            raise UnknownTierError(
+                f"within: expected at least {narrowest} (the narrowest bar on sale), got less", narrowest=narrowest
+            ) from None
     if not found:
         top = tiers[0].epsilon
-        raise NotFoundError(
+        raise UnknownTierError(
             f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
         )
     return found[0]

@@ -17,7 +17,7 @@ from app.catalog.checking import write_checked
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import laws_of_question
 from app.catalog.lifecycle import move, parts_of, stored_product
-from app.catalog.products import LIVE, RETIRED, PlannedProduct, plan_product, shared_prices
+from app.catalog.products import DRAFT, INTERNAL, LIVE, RETIRED, PlannedProduct, plan_product, shared_prices
 from app.catalog.publishing import planned_offer, publish
 from app.catalog.shelf import Proposal
 from app.catalog.snapshots import add_snapshot, prepare_snapshot
@@ -27,7 +27,7 @@ from app.engines.errors import EngineError, IngestError
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
 from app.queries.model import Mean
-from app.routes.catalog import owned_dataset
+from app.routes.catalog import owned_dataset, owned_product
 from app.views import DatasetView, ProductView
 from app.wire import BookRequest, SnapshotRequest, StateRequest
 from pricing.book import PriceBook, TierPrice
@@ -48,7 +48,14 @@ async def snapshot(
     """Add a snapshot: new chains are drawn on it and charged to the same budget; old answers stay what they were."""
     owned = await market.database.read(lambda connection: owned_dataset(connection, request.user, dataset))
     built = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, owned.schema, data.file, data.null_text, owned.source
+        prepare_snapshot,
+        market.settings,
+        market.keyring,
+        owned.schema,
+        data.file,
+        data.null_text,
+        owned.source,
+        owner=request.user.id,
     )
     at = time_text(market.clock())
 
@@ -68,20 +75,25 @@ async def snapshot(
 async def refresh(
     request: Request[Caller, Any, Any], product: FromPath[str], market: NamedDependency[Market]
 ) -> ProductView:
-    """Publish the same product on the dataset's newest snapshot, at the prices of now, and retire the old one."""
+    """Publish the same product on the dataset's newest snapshot, at the prices of now, and retire the old one.
+
+    A draft stays one; what was off sale is on sale again.
+    """
     at = time_text(market.clock())
 
     def plan(connection: Connection) -> tuple[DatasetRow, PlannedProduct]:
-        old = product_view(connection, product)
+        old = owned_product(connection, request.user, product)
+        if old.state == INTERNAL:
+            raise ConflictError("product: expected one that was published, got an analyst's question")
         dataset = owned_dataset(connection, request.user, old.dataset)
         if old.snapshot == dataset.snapshot:
             raise ConflictError("product: expected a newer snapshot than its own, got none")
-        new = replace(stored_product(connection, product), state="live")
+        new = replace(stored_product(connection, product), state=DRAFT if old.state == DRAFT else LIVE)
         return dataset, plan_product(dataset, new, laws_of_question(connection, dataset, new.query))
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
         dataset, planned = plan(connection)
-        if product_view(connection, product).state == LIVE:
+        if product_view(connection, product).state in (DRAFT, LIVE):
             move(connection, product, RETIRED)
         return product_view(connection, publish(connection, market.keyring, dataset, planned, at, checked))
 
@@ -100,11 +112,11 @@ async def change_state(
     """Put a draft or retired product on sale, or take one off; relisted, it sells the same answers."""
 
     def find(connection: Connection) -> Proposal:
-        owned_dataset(connection, request.user, product_view(connection, product).dataset)
+        owned_product(connection, request.user, product)
         return offer_of(connection, product)
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
-        owned_dataset(connection, request.user, product_view(connection, product).dataset)
+        owned_product(connection, request.user, product)
         move(connection, product, data.state, checked)
         return product_view(connection, product)
 
@@ -126,8 +138,7 @@ async def change_prices(
     at = time_text(market.clock())
 
     def change(connection: Connection) -> tuple[Proposal, list[PriceBook]]:
-        view = product_view(connection, product)
-        owned_dataset(connection, request.user, view.dataset)
+        owned_product(connection, request.user, product)
         prices: tuple[tuple[int, ...], ...] = (data.prices_minor,)
         measure = stored_product(connection, product).query.measure
         if isinstance(measure, Mean):
