@@ -61,6 +61,7 @@ class TierLaw:
     change_set: ChangeSet
     delta: Fraction = Fraction(0)
     _hash: int = field(init=False, repr=False, compare=False, default=0)
+    _name: str = field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", normal_form(self.noise))  # equal laws are one tier, whatever their name
@@ -139,7 +140,9 @@ class TierLaw:
     @property
     def identity(self) -> str:
         """Return the law's name: 64 hex digits, equal exactly for equal laws."""
-        return _identity(self)
+        if not self._name:
+            object.__setattr__(self, "_name", _identity(self))
+        return self._name
 
 
 def chain_identity(lineage: str, snapshot: str, fingerprint: str) -> str:

@@ -5,7 +5,7 @@ above the budget, of fifty tiers 7.5 %. So there a chain is charged its best pla
 afterwards, and nothing is drawn above what was reserved.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +15,7 @@ from tiers.accounting.charges import ChargeRule, LedgerKind, charge_nano, charge
 from tiers.accounting.filters import ApproxFilter, PureFilter, ZCDPFilter
 from tiers.accounting.levels import tier_level
 from tiers.audit.findings import Finding
+from tiers.audit.records import joined, named
 from tiers.errors import InvalidParameterError, TierError
 from tiers.identity import TierLaw
 from tiers.noise.law import NoiseLaw
@@ -39,24 +40,36 @@ def slack_of(laws: Iterable[TierLaw]) -> Fraction:
 
 
 @lru_cache(maxsize=4096)
+def _fault(kind: LedgerKind, laws: tuple[TierLaw, ...], added: tuple[TierLaw, ...]) -> tuple[str, str, str] | None:
+    """Why a chain of these laws, some of them added now, has no sound charge: the rule, what it has, what is due."""
+    try:
+        slack = slack_of(laws)
+        for law in added:
+            charge_rule(kind, law.noise.family, slack)
+            _level(kind, law)
+    except InvalidParameterError as error:
+        return "slack" if error.name == "slack" else "family", str(error.got), error.rule
+    except TierError as error:
+        return "family", "tiers that lead down to each other", type(error).__name__
+    return None
+
+
+_level = lru_cache(maxsize=4096)(tier_level)
+
+
+@lru_cache(maxsize=4096)
 def _slack(high: NoiseLaw, low: NoiseLaw) -> Fraction:
     return residual(high, low, allow_slack=True).certificate.tau
 
 
 @dataclass(slots=True)
 class _Chain:
-    """The laws planned by now, what they cost (as they are asked for), what was charged, and for which tier at most."""
+    """The laws planned by now, what was charged, and for which tier at most."""
 
-    laws: dict[str, TierLaw] = field(default_factory=dict)
-    levels: dict[str, int] = field(default_factory=dict)
+    laws: Mapping[str, TierLaw] | None = None
     charged: int = 0
     reserved: TierLaw | None = None
     rule: ChargeRule | None = None
-
-    def level(self, kind: LedgerKind, law: str) -> int:
-        if law not in self.levels:
-            self.levels[law] = tier_level(kind, self.laws[law])
-        return self.levels[law]
 
 
 @dataclass(slots=True)
@@ -87,22 +100,14 @@ class Account:
         else:
             self.filter = (PureFilter if self.kind is LedgerKind.PURE else ZCDPFilter)(self.budget_nano)
 
-    def plan(self, chain: str, laws: Sequence[TierLaw], where: str) -> list[Finding]:
+    def plan(self, chain: str, laws: Iterable[TierLaw], where: str) -> list[Finding]:
         """Take in what a plan offers on a chain; find families and slack that have no sound charge in this ledger."""
         known = self._chains.setdefault(chain, _Chain())
-        known.laws.update({law.identity: law for law in laws})
+        added = tuple(laws)
+        known.laws = joined(known.laws, named(added))
         known.rule = None
-        try:
-            slack = slack_of(known.laws.values())
-            for law in laws:
-                charge_rule(self.kind, law.noise.family, slack)
-                known.level(self.kind, law.identity)
-        except InvalidParameterError as error:
-            rule = "slack" if error.name == "slack" else "family"
-            return [Finding("A3", rule, where, str(error.got), error.rule)]
-        except TierError as error:
-            return [Finding("A3", "family", where, "tiers that lead down to each other", type(error).__name__)]
-        return []
+        fault = _fault(self.kind, tuple(known.laws.values()), added)
+        return [] if fault is None else [Finding("A3", fault[0], where, *fault[1:])]
 
     def draw(self, chain: str, law: TierLaw, where: str) -> list[Finding]:
         """Take in a draw; in a ledger that reserves, find one above the tier that was reserved."""
@@ -114,7 +119,8 @@ class Account:
 
     def sells(self, chain: str, law: str) -> bool:
         """Return whether an earlier plan offers a law on a chain."""
-        return chain in self._chains and law in self._chains[chain].laws
+        known = self._chains.get(chain)
+        return known is not None and known.laws is not None and law in known.laws
 
     def judge(self, chain: str, law: str, charged_nano: int, where: str) -> list[Finding]:
         """Return what is wrong with a sale as the next one; the account stays as it is."""
@@ -127,6 +133,7 @@ class Account:
             return found
         known = self._chains[chain]
         if known.reserved is None and self._rule(known) is ChargeRule.RESERVE:
+            assert known.laws is not None, "it was sold"
             known.reserved = by_accuracy(known.laws.values())[0]
         known.charged += due
         if due and due <= self.filter.remaining_nano:
@@ -138,8 +145,9 @@ class Account:
         if not self.sells(chain, law):
             return [Finding("A3", "planned", where, law[:12], "no earlier plan offers this law on this chain")], None
         known = self._chains[chain]
+        assert known.laws is not None, "it is sold"
         try:
-            level = known.level(self.kind, law)
+            level = _level(self.kind, known.laws[law])
             due = self._due(known, level)
         except InvalidParameterError as error:
             rule = "above-reserve" if error.name == "level" else "family"
@@ -155,11 +163,13 @@ class Account:
         rule = self._rule(chain)
         if rule is ChargeRule.INCREMENT:
             return charge_nano(rule, level, level, chain.charged)
-        top = chain.charged or max(chain.level(self.kind, law) for law in chain.laws)
+        assert chain.laws is not None, "it is sold"
+        top = chain.charged or max(_level(self.kind, law) for law in chain.laws.values())
         return charge_nano(rule, level, top, chain.charged)
 
     def _rule(self, chain: _Chain) -> ChargeRule:
         if chain.rule is None:
+            assert chain.laws is not None, "it is sold"
             rules = {charge_rule(self.kind, law.noise.family) for law in chain.laws.values()}
             chain.rule = ChargeRule.RESERVE if ChargeRule.RESERVE in rules else ChargeRule.INCREMENT
         return chain.rule
