@@ -2,6 +2,7 @@
 
 import sys
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -45,7 +46,6 @@ class Reader:
 
     def __init__(self) -> None:
         self._lineages: set[str] = set()
-        self._laws: dict[bytes, TierLaw] = {}
         self._ladders: dict[bytes, tuple[ClaimedTier, ...]] = {}
 
     def read(self, leaf: Leaf) -> Record | None:
@@ -66,18 +66,11 @@ class Reader:
         return None
 
     def law(self, document: object) -> TierLaw:
-        """Return the law of a document; equal documents give the same object.
+        """Return the law of a document; equal documents give the same object, whoever reads them.
 
         It is a law that this version sells: its work is bounded, whatever its parameters.
         """
-        name = _ENCODER.encode(document)
-        law = self._laws.get(name)
-        if law is None:
-            law = _law(document)
-            if len(self._laws) >= _KEPT_LAWS:
-                self._laws.clear()
-            self._laws[name] = law
-        return law
+        return _law(_ENCODER.encode(document))
 
     def _budget(self, leaf: DatasetLeaf) -> BudgetRecord:
         kind = LedgerKind(leaf.budget_kind)
@@ -133,7 +126,9 @@ class Reader:
         return DrawRecord(leaf.index, spec, leaf.place, tuple(leaf.parent_commitments), leaf.commitment, leaf.key_hash)
 
 
-def _law(document: object) -> TierLaw:
+@lru_cache(maxsize=_KEPT_LAWS)
+def _law(encoded: bytes) -> TierLaw:
+    document = msgspec.json.decode(encoded)
     if not isinstance(document, dict) or document.get("family") not in _FAMILIES:
         raise InvalidParameterError("law", f"a law of a family of {sorted(_FAMILIES)}", "another law")
     law = TierLaw.from_document(document)
