@@ -6,6 +6,7 @@ afterwards, and nothing is drawn above what was reserved.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -58,15 +59,26 @@ _level = lru_cache(maxsize=4096)(tier_level)
 
 
 @lru_cache(maxsize=4096)
+def _levels(kind: LedgerKind, laws: tuple[TierLaw, ...]) -> Mapping[str, int]:
+    """The levels of laws by identity, without those that have none in such a ledger."""
+    levels = {}
+    for law in laws:
+        with suppress(TierError):
+            levels[law.identity] = _level(kind, law)
+    return levels
+
+
+@lru_cache(maxsize=4096)
 def _slack(high: NoiseLaw, low: NoiseLaw) -> Fraction:
     return residual(high, low, allow_slack=True).certificate.tau
 
 
 @dataclass(slots=True)
 class _Chain:
-    """The laws planned by now, what was charged, and for which tier at most."""
+    """The laws planned by now, with the levels of those that have one, what was charged, and for which tier at most."""
 
-    laws: Mapping[str, TierLaw] | None = None
+    laws: Mapping[str, TierLaw] = field(default_factory=dict)
+    levels: Mapping[str, int] = field(default_factory=dict)
     charged: int = 0
     reserved: TierLaw | None = None
     rule: ChargeRule | None = None
@@ -104,9 +116,10 @@ class Account:
         """Take in what a plan offers on a chain; find families and slack that have no sound charge in this ledger."""
         known = self._chains.setdefault(chain, _Chain())
         added = tuple(laws)
-        known.laws = joined(known.laws, named(added))
-        known.rule = None
-        fault = _fault(self.kind, tuple(known.laws.values()), added)
+        known.laws = joined(known.laws or None, named(added))
+        planned = tuple(known.laws.values())
+        known.rule, known.levels = None, _levels(self.kind, planned)
+        fault = _fault(self.kind, planned, added)
         return [] if fault is None else [Finding("A3", fault[0], where, *fault[1:])]
 
     def draw(self, chain: str, law: TierLaw, where: str) -> list[Finding]:
@@ -120,7 +133,7 @@ class Account:
     def sells(self, chain: str, law: str) -> bool:
         """Return whether an earlier plan offers a law on a chain."""
         known = self._chains.get(chain)
-        return known is not None and known.laws is not None and law in known.laws
+        return known is not None and law in known.laws
 
     def judge(self, chain: str, law: str, charged_nano: int, where: str) -> list[Finding]:
         """Return what is wrong with a sale as the next one; the account stays as it is."""
@@ -128,12 +141,19 @@ class Account:
 
     def sale(self, chain: str, law: str, charged_nano: int, where: str) -> list[Finding]:
         """Take in a sale: what was charged against what was due, and what was due against the budget."""
+        opened = self._chains.get(chain)
+        if (
+            opened is not None
+            and opened.rule is ChargeRule.INCREMENT
+            and charged_nano == 0
+            and opened.levels.get(law, opened.charged + 1) <= opened.charged
+        ):
+            return []  # of most sales nothing is due
         found, due = self._judge(chain, law, charged_nano, where)
         if due is None:
             return found
         known = self._chains[chain]
         if known.reserved is None and self._rule(known) is ChargeRule.RESERVE:
-            assert known.laws is not None, "it was sold"
             known.reserved = by_accuracy(known.laws.values())[0]
         known.charged += due
         if due and due <= self.filter.remaining_nano:
@@ -145,9 +165,8 @@ class Account:
         if not self.sells(chain, law):
             return [Finding("A3", "planned", where, law[:12], "no earlier plan offers this law on this chain")], None
         known = self._chains[chain]
-        assert known.laws is not None, "it is sold"
         try:
-            level = _level(self.kind, known.laws[law])
+            level = known.levels.get(law) or _level(self.kind, known.laws[law])
             due = self._due(known, level)
         except InvalidParameterError as error:
             rule = "above-reserve" if error.name == "level" else "family"
@@ -163,13 +182,11 @@ class Account:
         rule = self._rule(chain)
         if rule is ChargeRule.INCREMENT:
             return charge_nano(rule, level, level, chain.charged)
-        assert chain.laws is not None, "it is sold"
         top = chain.charged or max(_level(self.kind, law) for law in chain.laws.values())
         return charge_nano(rule, level, top, chain.charged)
 
     def _rule(self, chain: _Chain) -> ChargeRule:
         if chain.rule is None:
-            assert chain.laws is not None, "it is sold"
             rules = {charge_rule(self.kind, law.noise.family) for law in chain.laws.values()}
             chain.rule = ChargeRule.RESERVE if ChargeRule.RESERVE in rules else ChargeRule.INCREMENT
         return chain.rule
