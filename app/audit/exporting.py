@@ -115,7 +115,7 @@ class _Known:
         """Read what matters of a leaf; returns that where it was read. Raises UNREADABLE."""
         if not any(kind in body for kind in (b'"kind":"draw"', b'"kind":"sale"', b'"kind":"key-epoch"')):
             return None
-        leaf = _GLANCE.decode(body)
+        leaf: _Law | _Sold | _Key = _GLANCE.decode(body)
         if isinstance(leaf, _Law):
             law = self._reader.law(leaf.law)
             self._drawn.setdefault(leaf.chain, {})[law.identity] = law

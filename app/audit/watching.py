@@ -38,7 +38,7 @@ class Watching:
         self._selector = Selector()
         self._due: dict[ChainKey, int] = {}
         self._opened = _Opened()
-        self._chains: dict[str, set[str]] = {}
+        self._chains: dict[str, dict[str, int]] = {}
         self._last = watch.leaf
 
     def read(self, record: DrawRecord | SaleRecord) -> None:
@@ -49,7 +49,7 @@ class Watching:
         else:
             due = self._selector.draw(record)
             if record.spec.role in (Role.RESIDUAL, Role.BRIDGE):
-                self._chains.setdefault(pair_name(record.spec), set()).add(record.spec.chain)
+                self._chains.setdefault(pair_name(record.spec), {}).setdefault(record.spec.chain, record.leaf)
         for each in due:
             if each.leaf > self.watch.leaf:
                 self._due[each.draw.spec.chain, each.draw.spec.law.identity] = each.leaf
@@ -61,14 +61,23 @@ class Watching:
             self._opened.keep(leaf, edge)
 
     def findings(self) -> Iterable[Finding]:
-        """Show what was kept to the watch, and return its alarms, a pair's for each chain that has it."""
+        """Show what was kept to the watch, and return its alarms, a pair's for each chain that has it.
+
+        An alarm that was answered is told as before, of the chains that it was about.
+        """
         opened, self._opened = self._opened, _Opened()
         self.watch.leaf = max(self.watch.leaf, self._last)  # first: what breaks below is not seen a second time
         for together in opened.in_order():
             self.watch.see_all(together)
-        for alarm in alarm_findings(self.watch):
-            chains = self._chains.get(alarm.where, ()) if alarm.rule == _LAW else ()
-            yield from (replace(alarm, chain=chain) for chain in sorted(chains)) if chains else (alarm,)
+        for each in self.watch.answered():
+            yield from self._of_chains(alarm_findings([each.alarm]), until=each.leaf)
+        yield from self._of_chains(alarm_findings(self.watch.alarms()), until=self._last)
+
+    def _of_chains(self, alarms: Iterable[Finding], *, until: int) -> Iterator[Finding]:
+        for alarm in alarms:
+            known = self._chains.get(alarm.where, {}) if alarm.rule == _LAW else {}
+            chains = sorted(chain for chain, leaf in known.items() if leaf <= until)
+            yield from (replace(alarm, chain=chain) for chain in chains) if chains else (alarm,)
 
 
 @dataclass(frozen=True, slots=True)

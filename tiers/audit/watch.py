@@ -20,7 +20,7 @@ from tiers.audit.steps import Edge, Seen, Step, pair_name, steps_of
 from tiers.audit.wealth import ProcessState, Wealth
 from tiers.errors import InvalidParameterError
 
-__all__ = ["ALPHA", "Alarm", "PairState", "Watch", "WatchState", "pair_name"]
+__all__ = ["ALPHA", "Alarm", "Answered", "PairState", "Watch", "WatchState", "pair_name"]
 
 ALPHA = Fraction(1, 10**6)
 """The probability of any false alarm over a market's life: half for the pairs, a quarter pooled, a quarter repeats."""
@@ -43,6 +43,14 @@ class Alarm:
     log_e: float
     limit: float
     values: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An alarm after which its process was started anew, and the leaf up to which it had seen the log by then."""
+
+    alarm: Alarm
+    leaf: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ class WatchState:
     chain: str
     above: tuple[int, ...]
     places: tuple[int, ...] = ()
-    answered: tuple[Alarm, ...] = ()
+    answered: tuple[Answered, ...] = ()
 
 
 @dataclass(slots=True)
@@ -110,7 +118,7 @@ class Watch:
     _pooled: Wealth = field(default_factory=lambda: Wealth.of_bets(len(BETS)))
     _repeats: Repeats = field(default_factory=Repeats)
     _anew: dict[str, int] = field(default_factory=dict)
-    _answered: list[Alarm] = field(default_factory=list)
+    _answered: list[Answered] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, Fraction) or not 0 < self.alpha < 1:
@@ -167,7 +175,7 @@ class Watch:
             if wealth.peak >= self._limit(share)
         )
 
-    def answered(self) -> tuple[Alarm, ...]:
+    def answered(self) -> tuple[Answered, ...]:
         """Return the alarms after which a process was started anew: none of them is ever taken back."""
         return tuple(self._answered)
 
@@ -185,7 +193,7 @@ class Watch:
         if alarm not in self.alarms():
             raise InvalidParameterError("alarm", "one that stands", f"{alarm.process} {alarm.pair}")
         place = self._next()
-        self._answered.append(alarm)
+        self._answered.append(Answered(alarm, self.leaf))
         if alarm.process == _LAW:
             self._pairs[alarm.pair] = _Pair(place, np.zeros_like(self._pairs[alarm.pair].counts))
             return
