@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, log
+from math import exp, inf, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,6 +196,8 @@ def _relaxation(
 ) -> tuple[list[NDArray[np.float64]], float, float]:
     """Return the LP's share of each cap, its value, and revenue per 1.0 of budget at the margin."""
     limit.progress("caps", 0, 1)
+    if limit.is_over():
+        raise TimeLimitError("tier caps", 0, 1)
     lengths = [len(row) for row in values]
     worth = np.array([value for row in values for value in row], dtype=float)
     cost = np.array([nano / NANO for row in cost_nano for nano in row])
@@ -206,7 +208,7 @@ def _relaxation(
     matrix = coo_array((np.concatenate([np.ones(count), cost]), (rows, columns)), shape=(len(lengths) + 1, count))
     right = np.append(np.ones(len(lengths)), total_nano / NANO)
     seconds = limit.seconds_left()
-    options = {} if seconds == float("inf") else {"time_limit": max(seconds, 0.0)}
+    options = {} if seconds == inf else {"time_limit": max(seconds, 0.0)}
     result = linprog(-worth, A_ub=matrix.tocsr(), b_ub=right, bounds=(0, 1), method="highs", options=options)
     if result.x is None or result.status != 0:
         raise TimeLimitError("tier caps", 0, 1)
