@@ -1,7 +1,7 @@
 """Quotes: which tier is asked for, what it costs this caller now, and whether a stored quote still holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -19,7 +19,7 @@ from app.clock import later, new_id, time_text
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import ConflictError, ForbiddenError, InvalidRequestError, NotFoundError, QuoteExpiredError
 from app.ledger.amounts import amounts_of, stored_quote
-from app.ledger.budget import reserve_of
+from app.ledger.budget import due_of, reserve_of
 from app.ledger.money import balance, net_paid
 from app.settings import Settings
 from app.store.schema import entitlements, quotes
@@ -56,18 +56,22 @@ def offer(
     choice: Selection | int = selection
     if len(parts) > 1:
         choice = _place_of(product_view(connection, product), selection)
-    loaded = {product: own}
-    for part in parts[1:]:
-        loaded[part] = chain_of_product(connection, settings, part)
-    made = [_quote(connection, caller, part, loaded[part], choice, now) for part in reversed(parts)]
-    for first, second in pairwise(made):
-        linked = quotes.update().where(quotes.c.id == second["quote"]).values(companion=first["quote"])
+    made: list[Mapping[str, Any]] = []
+    used = 0  # by the parts that will be sold before: their charge moves the reserve of those after them
+    for part in parts:
+        chain, row = own if part == product else chain_of_product(connection, settings, part)
+        chain = replace(chain, spent_nano=chain.spent_nano + used)
+        told = _quote(connection, caller, part, (chain, row), choice, now)
+        used += due_of(chain, chain.tier(told["law"]))
+        made.append(told)
+    for before, after in pairwise(made):
+        linked = quotes.update().where(quotes.c.id == before["quote"]).values(companion=after["quote"])
         connection.execute(linked)
-    whole = dict(made[-1])
+    whole = dict(made[0])
     if len(made) > 1:
         total = sum(part["amount_minor"] for part in made)
         epsilon = decimal_text(sum((Fraction(part["epsilon"]) for part in made), Fraction(0)))
-        whole |= {"amount_minor": total, "epsilon": epsilon, "parts": made[::-1]}
+        whole |= {"amount_minor": total, "epsilon": epsilon, "parts": made}
     return whole
 
 
