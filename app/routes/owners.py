@@ -11,7 +11,7 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import Checked, check_offer, offer_of, store_ruling
+from app.catalog.arbitrage import Checked, check_offer, offer_of, store_checked
 from app.catalog.books import book_of_chain, reprice
 from app.catalog.checking import write_checked
 from app.catalog.datasets import DatasetRow
@@ -143,10 +143,10 @@ async def change_prices(
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
         proposal, books = change(connection)
-        ruling = check_offer(connection, proposal, checked)
+        current = check_offer(connection, proposal, checked)
         for book in books:
             reprice(connection, market.keyring, book, at)
-        store_ruling(connection, books[0].chain_id, ruling, at)
+        store_checked(connection, books[0].chain_id, current)
         return product_view(connection, product)
 
     return await write_checked(market.database, at, lambda connection: change(connection)[0], work)
