@@ -1,15 +1,16 @@
 """Rehearsals: an answer's shape with made-up numbers, from declared metadata; no data, ledger or secret is read."""
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
 from app.catalog.lifecycle import parts_of
-from app.catalog.readings import reading_of, shown
+from app.catalog.readings import read_off, reading_of
 from app.errors import NotFoundError, UnknownTierError
+from app.formats.readings import ReadOff
 from app.queries.canonical import CanonicalQuery, SumSteps
 from app.store.schema import chains, offers, planned_tiers, products
 from tiers.budget import parse_epsilon
@@ -68,14 +69,15 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
     return msgspec.json.encode(document, order="sorted")
 
 
-def rehearse_reading(connection: Connection, product: str, law: str | None, epsilon: str | None) -> dict[str, Any]:
+def rehearse_reading(connection: Connection, product: str, law: str | None, epsilon: str | None) -> ReadOff:
     """Return what would be read off dummy answers at a tier, with the tier's own noise; raises as `rehearse`."""
     found = reading_of(connection, product, law, epsilon)
-    raws = []
-    for part, (_, tier) in zip(parts_of(connection, product), found.parts, strict=True):
-        made = msgspec.json.decode(rehearse(connection, part, tier.identity, None))
-        raws.append([int(text) for text in made["values"]])
-    return {"dummy": True, "notice": NOTICE, "reading": shown(found, raws)}
+    bodies = [
+        rehearse(connection, part, tier.identity, None)
+        for part, (_, tier) in zip(parts_of(connection, product), found.parts, strict=True)
+    ]
+    made = read_off(found, bodies, {"product": product, "dummy": "true"})
+    return replace(made, document={"dummy": True, "notice": NOTICE, "reading": made.document})
 
 
 def _range(query: CanonicalQuery) -> tuple[int, int]:

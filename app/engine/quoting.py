@@ -1,7 +1,7 @@
 """Quotes: which tier is asked for, what it costs this caller now, and whether a stored quote still holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -27,7 +27,7 @@ from app.errors import (
     UnknownTierError,
 )
 from app.ledger.amounts import amounts_of, stored_quote
-from app.ledger.budget import reserve_of
+from app.ledger.budget import due_of, reserve_of
 from app.ledger.money import balance, net_paid
 from app.settings import Settings
 from app.store.schema import entitlements, planned_tiers, products, quotes
@@ -78,16 +78,23 @@ def offer(
     for part in parts[1:]:
         loaded[part] = chain_of_product(connection, settings, part)
     _forget_lapsed(connection, caller, now)
-    made = [_quote(connection, caller, part, loaded[part], choice, now) for part in reversed(parts)]
-    for first, second in pairwise(made):
-        linked = quotes.update().where(quotes.c.id == second["quote"]).values(companion=first["quote"])
+    made: list[Mapping[str, Any]] = []
+    used = 0  # by the parts that will be sold before: their charge moves the reserve of those after them
+    for part in parts:
+        chain, row = loaded[part]
+        chain = replace(chain, spent_nano=chain.spent_nano + used)
+        told = _quote(connection, caller, part, (chain, row), choice, now)
+        used += due_of(chain, chain.tier(told["law"]))
+        made.append(told)
+    for before, after in pairwise(made):
+        linked = quotes.update().where(quotes.c.id == before["quote"]).values(companion=after["quote"])
         connection.execute(linked)
-    whole = dict(made[-1])
+    whole = dict(made[0])
     if len(made) > 1:
         total = sum(part["amount_minor"] for part in made)
         epsilon = sum((Fraction(part["epsilon"]) for part in made), Fraction(0))
         _refuse_above_ceiling(caller, epsilon)
-        whole |= {"amount_minor": total, "epsilon": decimal_text(epsilon), "parts": made[::-1]}
+        whole |= {"amount_minor": total, "epsilon": decimal_text(epsilon), "parts": made}
     return whole
 
 

@@ -108,7 +108,7 @@ async def dashboard(
         try:
             held = await market.answer(request.user, chain, law)
             entry["answer"] = msgspec.json.decode(held.body)
-            entry["reading"] = await market.reading(request.user, tile.product, law)
+            entry["reading"] = (await market.reading(request.user, tile.product, law)).document
         except NotEntitledError:
             entry["answer"] = entry["reading"] = None
         shown.append(entry)

@@ -11,7 +11,7 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
-from app.catalog.arbitrage import Checked, check_offer, offer_of, store_ruling
+from app.catalog.arbitrage import Checked, check_offer, offer_of, store_checked
 from app.catalog.books import book_of_chain, reprice
 from app.catalog.checking import write_checked
 from app.catalog.datasets import DatasetRow
@@ -23,6 +23,7 @@ from app.catalog.shelf import Proposal
 from app.catalog.snapshots import add_snapshot, prepare_snapshot
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
+from app.engine.state import offered_laws
 from app.engines.errors import EngineError, IngestError
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
@@ -132,7 +133,8 @@ async def change_prices(
 ) -> ProductView:
     """Give the product's chain a new book: one price a tier of the chain, for every product on it.
 
-    A mean's prices are shared between its two chains as they were when it was published.
+    A mean has one price a tier of its own, shared between its two chains as they were when it was published; tiers of
+    those chains that it does not offer keep their prices.
     """
     check_currency(data.currency)
     at = time_text(market.clock())
@@ -145,25 +147,32 @@ async def change_prices(
             prices = shared_prices(data.prices_minor, Fraction(measure.sum_share))
         parts = parts_of(connection, product)
         fresh = [
-            _next_book(connection, product_view(connection, part).chain, data.currency, priced)
+            _next_book(connection, part, data.currency, priced, whole=len(parts) == 1)
             for part, priced in zip(parts, prices, strict=True)
         ]
         return offer_of(connection, product, fresh), fresh
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
         proposal, books = change(connection)
-        ruling = check_offer(connection, proposal, checked)
+        current = check_offer(connection, proposal, checked)
         for book in books:
             reprice(connection, market.keyring, book, at)
-        store_ruling(connection, books[0].chain_id, ruling, at)
+        store_checked(connection, books[0].chain_id, current)
         return product_view(connection, product)
 
     return await write_checked(market.database, at, lambda connection: change(connection)[0], work)
 
 
-def _next_book(connection: Connection, chain: str, currency: str, prices: tuple[int, ...]) -> PriceBook:
-    book = book_of_chain(connection, chain)
-    if len(prices) != len(book.tiers):
-        raise InvalidRequestError(f"prices: expected one a tier of the chain ({len(book.tiers)}), got another count")
-    tiers = tuple(TierPrice(tier.law, price) for tier, price in zip(book.tiers, prices, strict=True))
-    return PriceBook(chain, book.version + 1, currency, tiers)
+def _next_book(
+    connection: Connection, product: str, currency: str, prices: tuple[int, ...], *, whole: bool
+) -> PriceBook:
+    """Return the next book of a product's chain: its own tiers, or the whole chain, at new prices."""
+    book = book_of_chain(connection, product_view(connection, product).chain)
+    offered = offered_laws(connection, product)
+    laws = [tier.law for tier in book.tiers if whole or tier.law in offered]
+    if len(prices) != len(laws):
+        what = "the chain" if whole else "the mean"
+        raise InvalidRequestError(f"prices: expected one a tier of {what} ({len(laws)}), got another count")
+    new = dict(zip(laws, prices, strict=True))
+    tiers = tuple(TierPrice(tier.law, new.get(tier.law, tier.price)) for tier in book.tiers)
+    return PriceBook(book.chain_id, book.version + 1, currency, tiers)

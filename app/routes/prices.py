@@ -13,7 +13,8 @@ from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import ruling_of
 from app.catalog.auditing import AUDIT
 from app.catalog.books import book_of_chain
-from app.catalog.planning import subscription_floor, tier_caps, variances_of
+from app.catalog.caps import tier_caps
+from app.catalog.planning import subscription_floor, variances_of
 from app.catalog.simulation import Demand, simulate
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market

@@ -1,5 +1,6 @@
 """Quotes, orders and answers."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,13 +22,16 @@ from app.errors import (
     IdempotencyError,
     InsufficientFundsError,
     InvalidRequestError,
+    NotAcceptableError,
     NotEntitledError,
     NotFoundError,
     QuoteExpiredError,
     SnapshotAbsentError,
 )
+from app.formats.readings import render_reading
 from app.market import Answer, Market
 from app.routes.catalog import visible_product
+from app.routes.representation import asked_format, represent
 from app.store.schema import orders
 from app.wire import OrderRequest, QuoteRequest
 
@@ -104,25 +108,27 @@ async def place(
         document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
     document["reading"] = {"type": "nothing"}
     if placed.read:
-        document["reading"] = await market.reading(request.user, placed.product, placed.tier.law)
+        document["reading"] = (await market.reading(request.user, placed.product, placed.tier.law)).document
     body = msgspec.json.encode(document)
     return Response(body, media_type="application/json", headers={"ETag": sold.etag})
 
 
 @get(
     "/v1/products/{product:str}/readings/{law:str}",
-    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotFoundError)},
+    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotFoundError, NotAcceptableError), "formats": True},
 )
 async def reading(
     request: Request[Caller, Any, Any], product: FromPath[str], law: FromPath[str], market: NamedDependency[Market]
-) -> dict[str, Any]:
+) -> Response[bytes]:
     """Return what is read off the caller's answers of a tier: a threshold's bits, a quantile's bin, means.
 
     Each with the confidence or the interval that the tier's noise allows; the raw answers are what was sold. `law` is
-    the tier's on the product's listing.
+    the tier's on the product's listing. In any format, under a strong ETag: answers never change, nor does this.
     """
     await market.database.read(lambda connection: visible_product(connection, request.user, product))
-    return await market.reading(request.user, product, law)
+    wanted, none_match = asked_format(request), request.headers.get("if-none-match")
+    found = await market.reading(request.user, product, law)
+    return await represent(partial(render_reading, found), wanted, (product, law), none_match=none_match)
 
 
 def _placed(placed: PlacedOrder, sold: Answer, unsealed: Unsealed) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The API's document holds for every role: no 5xx, documented statuses, types and bodies only, whatever is sent."""
 
+import asyncio
 import json
 import random
 from collections.abc import Iterator
@@ -66,6 +67,7 @@ def world(shop: Fair) -> dict[str, Any]:
             "nobody": {},
         },
         "ids": {
+            "export": [exported(shop, analyst)],
             "account": [victim.account],
             "dataset": [dataset],
             "product": [each["product"] for each in products],
@@ -78,6 +80,12 @@ def world(shop: Fair) -> dict[str, Any]:
             "quote": [shop.quote(buyer, product, "0.1"), shop.quote(analyst, product, "0.1")],
         },
     }
+
+
+def exported(shop: Fair, who: Any) -> str:
+    asked = shop.client.post("/v1/exports", json={"what": {"type": "answers"}}, headers=who.headers).json()["job"]
+    shop.client.blocking_portal.call(asyncio.gather, *shop.market.jobs._running.values())
+    return str(shop.client.get(f"/v1/jobs/{asked}", headers=who.headers).json()["result"]["export"])
 
 
 def known(value: Any, ids: dict[str, list[str]], rng: random.Random, name: str = "") -> Any:

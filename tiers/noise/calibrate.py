@@ -13,6 +13,7 @@ __all__ = [
     "check_epsilon",
     "check_half_width",
     "check_loss",
+    "gaussian_delta",
     "gaussian_variance",
     "greatest",
     "least",
@@ -183,11 +184,19 @@ def gaussian_variance(epsilon: Fraction, delta: Fraction, change_set: ChangeSet)
     low, high = -40.0, 40.0
     for _ in range(48):
         middle = (low + high) / 2
-        mu = math.exp(middle)
-        tail = math.erfc((mu / 2 + loss / mu) / math.sqrt(2))
-        more = math.erfc((loss / mu - mu / 2) / math.sqrt(2)) - (math.exp(loss) * tail if tail else 0.0)
-        low, high = (low, middle) if more > 2 * wanted else (middle, high)
+        low, high = (low, middle) if gaussian_delta(math.exp(middle), loss) > wanted else (middle, high)
     return squares * math.exp(-2 * low)
+
+
+def gaussian_delta(mu: float, loss: float) -> float:
+    """Return about δ(ε) of Gaussian noise under a change of μ deviations: where to start a search.
+
+    Example:
+        >>> round(gaussian_delta(1.0, 1.0), 4)
+        0.1269
+    """
+    tail = math.erfc((mu / 2 + loss / mu) / math.sqrt(2))
+    return (math.erfc((loss / mu - mu / 2) / math.sqrt(2)) - (math.exp(min(loss, 700.0)) * tail if tail else 0.0)) / 2
 
 
 def check_epsilon(epsilon: Fraction) -> Fraction:
