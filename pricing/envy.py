@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 
 from pricing.errors import InvalidDemandError
 from pricing.limit import UNLIMITED, Limit
-from pricing.menu import Menu, check_demand, menu_revenue
+from pricing.menu import Menu, check_demand, menu_revenue, menu_single
 
 __all__ = ["menu_envy_free"]
 
@@ -41,7 +41,7 @@ def menu_envy_free(
     types, tiers = len(table), len(table[0])
     if types * tiers * tiers > _SIZE_LIMIT:
         raise InvalidDemandError("demand", f"types × tiers² ≤ {_SIZE_LIMIT}", types * tiers * tiers)
-    menus = [_single(table, counts, rank) for rank in range(tiers)]
+    menus = [list(menu_single(table, counts).prices)]
     limit.progress("envy-free menu", 0, 1)
     bound = float(sum(count * max(row) for row, count in zip(table, counts, strict=True)))
     seconds = limit.seconds_left()
@@ -54,15 +54,6 @@ def menu_envy_free(
     revenue = menu_revenue(table, counts, best)
     bound = max(bound, float(revenue))
     return Menu(tuple(best), revenue, bound, proven=solved and bound - revenue <= (gap + 2 * _SLACK) * bound)
-
-
-def _single(table: list[list[int]], counts: Sequence[int], rank: int) -> list[int | None]:
-    """Return the best menu that lists one tier only."""
-    earned = {row[rank]: 0 for row in table}
-    for price in earned:
-        earned[price] = price * sum(count for row, count in zip(table, counts, strict=True) if row[rank] >= price)
-    best = max(earned, key=lambda price: (earned[price], -price))
-    return [best if other == rank and best > 0 else None for other in range(len(table[0]))]
 
 
 @dataclass(frozen=True, slots=True)

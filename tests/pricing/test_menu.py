@@ -14,7 +14,7 @@ from pricing.envy import menu_envy_free
 from pricing.errors import InvalidDemandError, TimeLimitError
 from pricing.independent import cheapest_copies, menu_independent
 from pricing.limit import Limit, limit_of
-from pricing.menu import menu_revenue, menu_threshold
+from pricing.menu import menu_revenue, menu_single, menu_threshold
 from tests.pricing.market import laplace, tsg
 
 COUNTS = (80, 50, 30, 20, 12, 8, 5, 3)
@@ -174,6 +174,23 @@ def test_guarantee_menu_envy_free(values, counts):
     assert menu.revenue == menu_revenue(values, counts, menu.prices) == best_chosen(values, counts)
     assert listed == sorted(listed, reverse=True)
     assert menu.revenue <= menu.upper_bound
+
+
+@given(VALUES, st.lists(st.integers(0, 4), min_size=3, max_size=3))
+def test_guarantee_menu_single(values, counts):
+    """It equals trying every price of every tier alone, and its revenue is the simulated one."""
+    counts = [counts[0] + 1, *counts[1:]][: len(values)]
+    menu = menu_single(values, counts)
+    tiers = len(values[0])
+    tried = [
+        [price if other == rank else None for other in range(tiers)] for rank in range(tiers) for price in range(6)
+    ]
+    best = max(menu_revenue(values, counts, prices) for prices in tried)
+    assert menu.revenue == menu_revenue(values, counts, menu.prices) == best
+    if best:
+        assert list(menu.prices) == next(each for each in tried if menu_revenue(values, counts, each) == best)
+    else:
+        assert set(menu.prices) == {None}
 
 
 def test_one_shape_of_value_makes_versions_worthless():
