@@ -20,8 +20,7 @@ _WHOLE = 2**63 - 1
 class Menu:
     """Prices of a chain's tiers, rank 1 first; None = do not list it (no demand is known for it).
 
-    `proven` tells whether the search ended by itself: then no menu of its kind earns more than `revenue`; otherwise
-    none earns more than `upper_bound`.
+    No menu of its kind earns more than `upper_bound`; `proven`: that is `revenue`, as near as the search was asked.
 
     Example:
                 >>> Menu(prices=(500, None), revenue=1000, upper_bound=1000.0, proven=True).listed
