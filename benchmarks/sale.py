@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import create_engine, func, select
 
 from app.auth.accounts import Caller, find_caller
-from app.engine.sales import Selection
+from app.engine.quoting import Selection, offer
 from app.market import Market
 from app.settings import Settings
 from app.store.schema import accounts, datasets, orders, postings
@@ -154,14 +154,14 @@ async def _one_sale(stand: Stand, dataset: str) -> list[Statement]:
                 assert caller is not None
                 return caller
 
-            def offer(connection: Any) -> Any:
-                return second.desk.offer(connection, found(connection), product, Selection(epsilon="1"), now)
+            def quoted(connection: Any) -> Any:
+                return offer(connection, second.settings, found(connection), product, Selection(epsilon="1"), now)
 
-            def order(connection: Any) -> Any:
+            def ordered(connection: Any) -> Any:
                 return second.desk.order(connection, found(connection), quote["quote"], "once", now, licence=LICENCE)
 
-            quote = second.database.submit(offer).result()
-            second.database.submit(order).result()
+            quote = second.database.submit(quoted).result()
+            second.database.submit(ordered).result()
 
         return recording(engine, sell)
     finally:

@@ -1,36 +1,23 @@
-"""Products: a question on a snapshot, its chain planned and priced at publication."""
+"""Products: a question on a snapshot, and what follows from it: chain, ladder, book. No store is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
-import msgspec
-from sqlalchemy import Connection, select
-
-from app.catalog.arbitrage import Checked, current_ruling, proposed, refuse_arbitrage, store_ruling
-from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
 from app.catalog.datasets import DatasetRow
-from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
-from app.catalog.shelf import Listed, Proposal
-from app.clock import new_id
-from app.errors import ConflictError, InvalidQueryError, InvalidRequestError
-from app.keyring import Keyring
-from app.log.journal import append
-from app.log.leaves import PlanLeaf, PlanTier, plain_text
+from app.errors import InvalidQueryError, InvalidRequestError
 from app.queries import components
 from app.queries.canonical import CanonicalQuery, SumSteps, canonicalise, fingerprint, permutation
 from app.queries.model import Query
 from app.queries.sensitivity import Derivation, derive
-from app.store.schema import chains, offers, planned_tiers, products
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import ArbitrageError
 from pricing.money import check_currency
 from tiers.accounting.levels import tier_level
 from tiers.budget import Ladder, decimal_text
-from tiers.chain import ChainPlan, PlannedTier, extend, plan
+from tiers.chain import ChainPlan, extend, plan
 from tiers.identity import TierLaw, chain_identity
-from tiers.rank import by_accuracy
 
 __all__ = [
     "DRAFT",
@@ -41,10 +28,9 @@ __all__ = [
     "WITHDRAWN",
     "NewProduct",
     "PlannedProduct",
+    "checked_book",
     "grain_of",
     "plan_product",
-    "planned_offer",
-    "publish",
     "shared",
     "shared_prices",
 ]
@@ -165,159 +151,11 @@ def _plan_part(
     digest = fingerprint(canonical.fingerprint_document())
     chain = chain_identity(dataset.id, dataset.snapshot, digest)
     prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
-    book = _book(chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices), new)
+    book = checked_book(
+        chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices), new
+    )
     order = permutation(new.query, dataset.schema)
     return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
-
-
-def publish(
-    connection: Connection,
-    keyring: Keyring,
-    dataset: DatasetRow,
-    planned: PlannedProduct,
-    at: str,
-    checked: Checked | None,
-) -> str:
-    """Store and log a product; a second one on a published question shares that question's chain, tiers and prices.
-
-    Args:       checked: the verdict on `planned_offer`; None where there is nothing to compare.
-    Raises:     ConflictError: the chain has other prices for the same laws, or reserved too little for a new one; an
-                analyst asks for tiers that it lacks; or some product of the catalogue, this one included, could be had
-                for less by combining others.
-    """
-    require_currency(connection, dataset.owner, planned.book.currency)
-    ruling = None
-    if planned.new.state not in (INTERNAL, PART):
-        ruling = current_ruling(connection, planned_offer(connection, dataset, planned), checked)
-    companion = planned.companion and publish(connection, keyring, dataset, planned.companion, at, checked)
-    existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
-    if existing is None:
-        _open_chain(connection, keyring, dataset, planned)
-    else:
-        _join_chain(connection, keyring, dataset, planned, at)
-    ranks = _ranks(connection, planned.chain)
-    if ruling is not None:
-        refuse_arbitrage(ruling)
-        store_ruling(connection, planned.chain, ruling, at)
-    verdict = INTERNAL if planned.new.state == INTERNAL or checked is None else checked.ruling.verdict
-    product = new_id("prod")
-    new = planned.new
-    book = book_of_chain(connection, planned.chain)
-    (logged,) = append(
-        connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, book, ranks)]
-    )
-    connection.execute(
-        products.insert().values(
-            id=product,
-            dataset_id=dataset.id,
-            chain_id=planned.chain,
-            title=new.title,
-            description=new.description,
-            unit_label=new.unit_label,
-            left_out=new.left_out,
-            licence=new.licence,
-            derivation_json=msgspec.json.encode(planned.derivation.sentences).decode(),
-            order_json=msgspec.json.encode(planned.order).decode(),
-            request_json=msgspec.json.encode(new).decode(),
-            parts_json=None if companion is None else msgspec.json.encode([product, companion]).decode(),
-            state=new.state,
-            arbitrage=verdict,
-            leaf_index=logged.index,
-            created_at=at,
-        )
-    )
-    laws = [tier.law.identity for tier in planned.plan.tiers]
-    connection.execute(offers.insert(), [{"product_id": product, "law": law} for law in laws])
-    return product
-
-
-def _open_chain(connection: Connection, keyring: Keyring, dataset: DatasetRow, planned: PlannedProduct) -> None:
-    connection.execute(
-        chains.insert().values(
-            id=planned.chain,
-            dataset_id=dataset.id,
-            snapshot_id=dataset.snapshot,
-            fingerprint=planned.fingerprint,
-            query_json=msgspec.json.encode(planned.canonical).decode(),
-            keys_json=msgspec.json.encode(planned.canonical.labels).decode(),
-            length=planned.canonical.length,
-            grain=planned.grain,
-            epoch=keyring.noise_epoch,
-            highest_nano=0,
-            highest_rank=None,
-            book_version=planned.book.version,
-            currency=planned.book.currency,
-        )
-    )
-    rows = [tier_row(dataset.budget.kind, planned.chain, tier) for tier in planned.plan.tiers]
-    connection.execute(planned_tiers.insert(), rows)
-    insert_book(connection, planned.book)
-
-
-def _join_chain(
-    connection: Connection,
-    keyring: Keyring,
-    dataset: DatasetRow,
-    planned: PlannedProduct,
-    at: str,
-) -> None:
-    """Check that a product fits a chain that exists; a chain that only analysts asked for takes the owner's prices."""
-    book = book_of_chain(connection, planned.chain)
-    states = connection.execute(select(products.c.state).where(products.c.chain_id == planned.chain)).scalars()
-    owners = {tier.law: tier.price for tier in planned.book.tiers}
-    if planned.new.state != INTERNAL and set(states) == {INTERNAL}:
-        taken = tuple(TierPrice(tier.law, owners.get(tier.law, tier.price)) for tier in book.tiers)
-        fresh = _book(planned.chain, book.version + 1, planned.book.currency, taken)
-        reprice(connection, keyring, fresh, at)
-        book = fresh
-    known = {tier.law: tier.price for tier in book.tiers}
-    late = [tier for tier in planned.plan.tiers if tier.law.identity not in known]
-    if planned.new.state == INTERNAL:
-        if late:
-            raise ConflictError(
-                "ladder: expected tiers of the chain that this question has already, got others (the owner adds)",
-                reason="late-tier",
-                epsilons=[decimal_text(tier.epsilon) for tier in late],
-                chain=planned.chain,
-            )
-        return  # analysts pay nothing, whatever the chain's prices are
-    differing = [tier.law for tier in planned.book.tiers if known.get(tier.law, tier.price) != tier.price]
-    if differing or planned.book.currency != book.currency:
-        raise ConflictError(
-            "prices: expected the chain's own (one good has one price), got others", chain=planned.chain, laws=differing
-        )
-    if late:
-        add_tiers(connection, dataset.budget.kind, planned.chain, [tier.law for tier in late], at)
-        ranked = by_accuracy(laws_of_chain(connection, planned.chain))
-        prices = {**known, **owners}
-        tiers = tuple(TierPrice(law.identity, prices[law.identity]) for law in ranked)
-        extended = _book(planned.chain, book.version + 1, book.currency, tiers)
-        insert_book(connection, extended)
-        connection.execute(chains.update().where(chains.c.id == planned.chain).values(book_version=extended.version))
-
-
-def planned_offer(connection: Connection, dataset: DatasetRow, planned: PlannedProduct) -> Proposal:
-    """Return what would be on sale beside a product that is not stored yet, itself included."""
-    mean = None if planned.companion is None else f"mean of {planned.chain}"
-    new = [
-        Listed(
-            mean,
-            dataset.id,
-            dataset.snapshot,
-            part.chain,
-            part.new.title,
-            part.canonical,
-            part.book.currency,
-            tier.law.identity,
-            decimal_text(tier.epsilon),
-            tier.law.noise.variance(),
-            price.price,
-        )
-        for part in (planned, planned.companion)
-        if part is not None
-        for tier, price in zip(part.plan.tiers, part.book.tiers, strict=True)
-    ]
-    return proposed(connection, dataset.snapshot, new)
 
 
 def _ladder(new: NewProduct, derivation: Derivation, known: tuple[TierLaw, ...]) -> ChainPlan:
@@ -329,9 +167,10 @@ def _ladder(new: NewProduct, derivation: Derivation, known: tuple[TierLaw, ...])
     return ChainPlan(whole.change_set, tuple(tier for tier in whole.tiers if tier.epsilon in set(ladder)))
 
 
-def _book(
+def checked_book(
     chain: str, version: int, currency: str, tiers: tuple[TierPrice, ...], new: NewProduct | None = None
 ) -> PriceBook:
+    """Return a book; raises InvalidRequestError where a price falls with accuracy, saying where."""
     try:
         return PriceBook(chain, version, currency, tiers)
     except ArbitrageError:
@@ -342,50 +181,3 @@ def _book(
             f"prices: expected none that falls with accuracy, got {prices[falls]}{lower} "
             f"above {prices[falls - 1]}{upper}"
         ) from None
-
-
-def _ranks(connection: Connection, chain: str) -> Mapping[str, int]:
-    rows = connection.execute(
-        select(planned_tiers.c.law, planned_tiers.c.rank).where(planned_tiers.c.chain_id == chain)
-    )
-    return {row.law: row.rank for row in rows}
-
-
-def _leaf(
-    index: int,
-    at: str,
-    product: str,
-    dataset: DatasetRow,
-    planned: PlannedProduct,
-    book: PriceBook,
-    ranks: Mapping[str, int],
-) -> PlanLeaf:
-    return PlanLeaf(
-        index=index,
-        at=at,
-        product=product,
-        lineage=dataset.id,
-        snapshot=dataset.snapshot,
-        question=plain_text(planned.canonical),
-        fingerprint=planned.fingerprint,
-        chain=planned.chain,
-        derivation=list(planned.derivation.sentences),
-        tiers=[
-            _leaf_tier(dataset, tier, book.price_of(tier.law.identity), ranks[tier.law.identity])
-            for tier in planned.plan.tiers
-        ],
-        currency=book.currency,
-        book_version=book.version,
-        licence=planned.new.licence,
-    )
-
-
-def _leaf_tier(dataset: DatasetRow, tier: PlannedTier, price_minor: int, rank: int) -> PlanTier:
-    return PlanTier(
-        rank=rank,
-        law=tier.law.document(),
-        epsilon=decimal_text(tier.epsilon),
-        level_nano=tier_level(dataset.budget.kind, tier.law),
-        half_width=str(tier.half_width),
-        price_minor=price_minor,
-    )

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from app.errors import NotFoundError
 from app.keyring import Keyring
+from app.ledger.amounts import stored_quote
 from app.ledger.earnings import reverse_sale, stored_split
 from app.ledger.money import market_account, post
 from app.log.journal import append
@@ -18,7 +19,6 @@ from app.store.schema import accounts, credit_notes, invoices, orders
 from pricing.invoices import CreditNote, Invoice, allot, credit, lines_of
 from pricing.money import Money
 from pricing.owners import reverse_part
-from pricing.quote import Quote
 
 __all__ = ["credit_faulty", "credit_order", "invoice_of", "issue_invoice"]
 
@@ -130,9 +130,8 @@ def credit_faulty(connection: Connection, keyring: Keyring, product: str, at: st
 
 
 def _invoice(row: Row[Any]) -> Invoice:
-    offered = Quote(
-        row.amount_minor, row.list_minor, row.credit_minor, row.reserve_minor, row.currency, 1, 1, row.chain_id, row.law
-    )
+    """Lines come from amounts alone: neither rank nor version of the book is in them."""
+    offered = stored_quote(row, row.chain_id, rank=1, book_version=1)
     return Invoice(_number(row), row.pseudonym, row.currency, lines_of(offered))
 
 

@@ -13,7 +13,8 @@ from app.auth.accounts import Caller, Role
 from app.catalog.dashboards import dashboard_of, delete_dashboard, list_dashboards, save_dashboard
 from app.catalog.datasets import DatasetRow, dataset_of
 from app.catalog.ladders import laws_of_question
-from app.catalog.products import INTERNAL, NewProduct, plan_product, publish
+from app.catalog.products import INTERNAL, NewProduct, plan_product
+from app.catalog.publishing import publish
 from app.catalog.views import product_view
 from app.clock import time_text
 from app.errors import ConflictError, ForbiddenError, NotEntitledError, NotFoundError

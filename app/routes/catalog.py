@@ -12,14 +12,16 @@ from sqlalchemy import Connection, select
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked
 from app.catalog.checking import write_checked
-from app.catalog.datasets import Budget, DatasetRow, Limits, NewDataset, dataset_of, nano_of, prepare_snapshot
+from app.catalog.datasets import Budget, DatasetRow, Limits, NewDataset, dataset_of, nano_of
 from app.catalog.datasets import register as store_dataset
 from app.catalog.ladders import laws_of_question
 from app.catalog.lifecycle import parts_of
 from app.catalog.lifecycle import withdraw as withdraw_product
-from app.catalog.products import DRAFT, INTERNAL, PART, NewProduct, plan_product, planned_offer
-from app.catalog.products import publish as store_product
+from app.catalog.products import DRAFT, INTERNAL, PART, NewProduct, plan_product
+from app.catalog.publishing import planned_offer
+from app.catalog.publishing import publish as store_product
 from app.catalog.shelf import Proposal
+from app.catalog.snapshots import prepare_snapshot
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError

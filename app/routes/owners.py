@@ -14,19 +14,13 @@ from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked, check_offer, offer_of, store_ruling
 from app.catalog.books import book_of_chain, reprice
 from app.catalog.checking import write_checked
-from app.catalog.datasets import DatasetRow, add_snapshot, prepare_snapshot
+from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import laws_of_question
 from app.catalog.lifecycle import move, parts_of, stored_product
-from app.catalog.products import (
-    LIVE,
-    RETIRED,
-    PlannedProduct,
-    plan_product,
-    planned_offer,
-    publish,
-    shared_prices,
-)
+from app.catalog.products import LIVE, RETIRED, PlannedProduct, plan_product, shared_prices
+from app.catalog.publishing import planned_offer, publish
 from app.catalog.shelf import Proposal
+from app.catalog.snapshots import add_snapshot, prepare_snapshot
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
 from app.engines.errors import EngineError, IngestError

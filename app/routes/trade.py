@@ -9,8 +9,9 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import select
 
 from app.auth.accounts import Caller, Role
+from app.engine.quoting import Selection, offer
 from app.engine.release import Unsealed
-from app.engine.sales import PlacedOrder, Selection
+from app.engine.sales import PlacedOrder
 from app.engines.errors import EngineError
 from app.errors import (
     AuditFindingError,
@@ -54,7 +55,7 @@ async def quote(
     selection = Selection(law=data.law, epsilon=data.epsilon, within=data.within)
     caller, now = request.user, market.clock()
     offered = await market.database.write(
-        lambda connection: market.desk.offer(connection, caller, data.product, selection, now)
+        lambda connection: offer(connection, market.settings, caller, data.product, selection, now)
     )
     return dict(offered)
 

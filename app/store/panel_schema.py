@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from app.store.schema import metadata
+from app.store.metadata import metadata
 
 __all__ = ["panel_orders", "panel_rounds", "panel_tiers", "panels"]
 
