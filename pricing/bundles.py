@@ -56,7 +56,7 @@ def check_bundle_price(name: str, price: int, goods: Mapping[str, int], alone: i
     """Pass if a bundle costs at most its parts and at least its dearest one.
 
     Args:       goods: the parts as they are sold alone, by name, with their list prices. alone: what all of them cost
-                alone: of one chain's tiers only the best counts, so it may be less than their sum.
+                alone, which is less than their sum where they share a tier (means that share a count).
     Raises:     ArbitrageError: the parts cost less than the bundle, or the bundle less than a part.
                 InvalidProductError: fewer than two parts. InvalidPriceError: a bad price.
     Example:
@@ -78,26 +78,27 @@ def check_bundle_price(name: str, price: int, goods: Mapping[str, int], alone: i
 
 
 def quote_bundle(price: int, parts: Sequence[WantedPart]) -> BundleQuote:
-    """Return what a holder pays for a whole bundle now: its price less what counts towards it, or the parts' own.
+    """Return what a holder pays for a whole bundle now: its price less what counts, or its parts alone.
 
-    With s the sum of the parts' quotes one by one, it costs min(s, price − paid), where `paid` counts each chain of which
-    the holder has nothing better than the part, and which owes no discount to another bundle: what was paid there, up to
-    the part's list price. The difference to s is lent: shared over the parts by largest remainder, and given back by
-    whoever upgrades one of them.
+    With s the sum of the parts' quotes one by one, it costs min(s, price − paid), where `paid` counts each chain of
+    which the holder has nothing better than the part, and which owes no discount to another bundle: what was paid
+    there, up to the part's list price. The difference to s is lent: shared over the parts by largest remainder, and
+    given back by whoever upgrades one of them.
 
-    Why nobody gains: let n be what was paid on each chain, discounts not deducted, and d what each sale still lends,
-    prices unchanged. Then n is the list price of what is held, and all that was paid is Σn − Σd. A lender with d > 0 has
-    P ≤ Σn − d over the chains that it lends on: so it was when it lent, and a chain that leaves takes its n from the sum
-    and as much from d, or d is nothing. So lenders at their own price, and every other chain at its list price, are a
-    set of goods that gives all that is held and costs no more than was paid; and since d ≥ 0, list prices cost no less.
+    Why nobody gains: let n be what was paid on each chain, discounts not deducted, and d what a sale still lends, at
+    prices that stay. Then n is the list price of what is held, and all that was paid is Σn − Σd. A lender with d > 0
+    has P ≤ Σn − d over the chains that it lends on: so it is when it lends, and a chain that leaves takes its n from
+    the sum and as much from d, or d is nothing. So lenders at their own price, and every other chain at its list
+    price, are goods that give all that is held and cost no more than was paid; and since d ≥ 0, list prices do not
+    cost less.
 
-    Guarantee:  amounts are never below 0, and the whole never above its price, nor above the parts one by one (reserves
-                apart). With unchanged prices, whatever was bought in whatever order: all that was paid is at least what
-                the cheapest set of goods costs that gives all that is held, and at most the list prices of that.
-                Credit notes give no more than they say: what was paid before them still is at least that.
-    Args:       price: the bundle's. parts: of one chain the most accurate first.
-    Raises:     InvalidProductError: no part, or a better tier after a worse one of its chain. CurrencyMismatchError: two
-                currencies. InvalidPriceError: a bad price.
+    Guarantee:  amounts are never below 0, and the whole never above its price, nor above the parts one by one (but for
+                reserves). With unchanged prices, whatever was bought in whatever order: all that was paid is at least
+                what the cheapest goods cost that give all that is held, and at most the list prices of that. Credit
+                notes give no more than they say: what was paid before they are deducted is still at least that.
+    Args:       price: the bundle's. parts: each of another chain, in the order in which reserves were counted.
+    Raises:     InvalidProductError: no part, or two of one chain. CurrencyMismatchError: two currencies.
+                InvalidPriceError: a bad price.
     Example:
                 >>> from pricing.book import TierPrice
                 >>> north, south = (PriceBook(c, 1, "EUR", (TierPrice("tsg:1", 100),)) for c in ("north", "south"))
@@ -132,23 +133,16 @@ class _Alone:
 
 def _one_by_one(parts: Sequence[WantedPart]) -> list[_Alone]:
     """Quote each part alone, one after another, as if each were bought before the next is quoted."""
-    held: dict[str, Holding] = {}
     owed = {part.holding.lender: part.holding.lent for part in parts}
     made = []
     for part in parts:
-        chain = part.book.chain_id
-        first, holding = chain not in held, held.get(chain, part.holding)
-        holding = replace(holding, lent=owed[holding.lender])  # an earlier part may have given some of it back
+        holding = replace(part.holding, lent=owed[part.holding.lender])  # an earlier part may have given some back
         single = quote(part.book, part.law, holding)
         owed[holding.lender] -= single.given_back
         upgrade = holding.rank is None or holding.rank > single.rank
-        joins = first and (upgrade or (holding.rank == single.rank and holding.lent == 0))
-        counts = min(holding.net_paid, single.list_price) if joins and holding.lent == 0 else 0
-        made.append(_Alone(single, counts, joins, not upgrade))
-        if upgrade:
-            holding = Holding(single.rank, holding.net_paid + single.amount - single.given_back)
-        held[chain] = holding
-        owed.setdefault(holding.lender, 0)
+        lends = upgrade or (holding.rank == single.rank and holding.lent == 0)
+        counts = min(holding.net_paid, single.list_price) if lends and holding.lent == 0 else 0
+        made.append(_Alone(single, counts, lends, not upgrade))
     return made
 
 
@@ -164,10 +158,10 @@ def _reserved(alone: _Alone, part: WantedPart, share: int) -> Quote:
 def _check_parts(parts: Sequence[WantedPart]) -> None:
     if not parts:
         raise InvalidProductError("parts", "at least one", parts)
-    best: dict[str, int] = {}
+    known: set[str] = set()
     for part in parts:
         if part.book.currency != parts[0].book.currency:
             raise CurrencyMismatchError(parts[0].book.currency, part.book.currency)
-        rank = part.book.rank_of(part.law)
-        if best.setdefault(part.book.chain_id, rank) > rank:
-            raise InvalidProductError("parts of one chain", "the most accurate first", part.law)
+        if part.book.chain_id in known:
+            raise InvalidProductError("parts", "each chain once", part.book.chain_id)
+        known.add(part.book.chain_id)

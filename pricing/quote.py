@@ -22,8 +22,8 @@ class Holding:
     """What a buyer has on one chain: the best rank held (None: no tier) and payments less credit notes.
 
     `rank` is the place in the *current* book, so it is derived afresh from the laws held; a holder of a tier below
-    every listed one passes a rank beyond the book's last. Where the tier was bought in a bundle, `net_paid` counts it as
-    if it had been bought alone, `lender` names that sale, and `lent` is what is left of the discount on all its parts:
+    every listed one passes a rank beyond the book's last. Where the tier was bought in a bundle, `net_paid` counts it
+    as if it had been bought alone, `lender` names that sale, and `lent` is what is left of the discount on all of it:
     an upgrade breaks the bundle and gives that back (`pricing.bundles`).
 
     Raises:     InvalidPriceError: a rank below 1, a negative, fractional or huge amount, or a loan without a lender.
@@ -54,8 +54,8 @@ class Quote:
     """An offer for one tier, in minor units: amount = max(list_price − credit − discount, reserve).
 
     `credit` is what is deducted for what was paid (never more than the list price), less `given_back`, what an earlier
-    bundle lent; `discount` is this bundle's; `reserve` is the least the sale must bring for the budget it uses. An owned
-    or derivable tier has the whole list price as credit, no reserve, amount 0.
+    bundle lent; `discount` is this bundle's; `reserve` is the least the sale must bring for the budget it uses. An
+    owned or derivable tier has the whole list price as credit, no reserve, amount 0.
 
     Example:
                 >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000), TierPrice("tsg:1/2", 1200)))
