@@ -11,9 +11,12 @@ from pricing.arbitrage import Finding, Verdict
 __all__ = [
     "Ruling",
     "judge_own",
+    "names_of",
     "ruling_of_pack",
     "rulings_of",
+    "undercut_by",
     "undercut_packs",
+    "untold",
     "worst_ruling",
 ]
 
@@ -45,7 +48,7 @@ def ruling_of_pack(pack: Pack, offers: Sequence[Offer], judged: Sequence[Judged]
     for chain in dict.fromkeys(chain for chain, _ in pack.parts):
         (offer,) = (offer for offer in offers if offer.chain == chain)
         about = [each for each in mine if chain in each.parts]
-        if all(each.finding.verdict is Verdict.SAFE for each in about) and not _untold(offer, offers):
+        if all(each.finding.verdict is Verdict.SAFE for each in about) and not untold(offer, offers):
             return Ruling("safe", stage=max((each.finding.stage for each in about), default=0))
         cheaper = [each.finding for each in about if each.finding.verdict is Verdict.ARBITRAGE]
         if cheaper:
@@ -64,7 +67,7 @@ def judge_own(
 ) -> list[Ruling]:
     """Return the verdict on each of some offers and packs among all offers, from a check that saw all their classes."""
     sold = [offer for offer in own if any(price is not None for _, _, price in offer.tiers)]
-    undercut = [_undercut(name, judged) for name in (*(each.chain for each in own), *(pack.title for pack in packs))]
+    undercut = [undercut_by(name, judged) for name in (*(each.chain for each in own), *(pack.title for pack in packs))]
     found = [_rule(offer, offers, judged) for offer in sold]
     found += [ruling_of_pack(pack, offers, judged) for pack in packs]
     return [*(ruling for ruling in undercut if ruling is not None), *found]
@@ -74,9 +77,14 @@ def undercut_packs(
     own: Set[str], packs: Sequence[Pack], offers: Sequence[Offer], judged: Sequence[Judged]
 ) -> list[Ruling]:
     """Return the arbitrage on packs of others that tiers of some own chains, or own packs, are certainly part of."""
-    names = {each.finding.name for each in judged if each.chain in own}
+    names = names_of(own, judged)
     rulings = (ruling_of_pack(pack, offers, judged) for pack in packs)
     return [ruling for ruling in rulings if ruling.verdict == "arbitrage" and not names.isdisjoint(ruling.bundle)]
+
+
+def names_of(own: Set[str], judged: Sequence[Judged]) -> set[str]:
+    """Return the names under which tiers of some chains, and packs, were judged."""
+    return {each.finding.name for each in judged if each.chain in own}
 
 
 def worst_ruling(rulings: Sequence[Ruling]) -> Ruling:
@@ -94,12 +102,14 @@ def worst_ruling(rulings: Sequence[Ruling]) -> Ruling:
 
 
 def rulings_of(offers: Sequence[Offer], judged: Sequence[Judged], packs: Sequence[Pack] = ()) -> dict[str, Ruling]:
-    """Return the verdict on every chain from a check of the whole catalogue, packs under their first part's chain."""
+    """Return the verdict on every chain from a check of the whole catalogue, means under their sums' chains."""
     found: dict[str, list[Ruling]] = {}
     for offer in offers:
         if any(price is not None for _, _, price in offer.tiers):
             found.setdefault(offer.chain, []).append(_rule(offer, offers, judged))
     for pack in packs:
+        if pack.bundle:
+            continue  # has a verdict of its own
         found.setdefault(pack.parts[0][0], []).append(ruling_of_pack(pack, offers, judged))
     return {chain: worst_ruling(rulings) for chain, rulings in found.items()}
 
@@ -110,16 +120,16 @@ def _rule(offer: Offer, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ru
     for each in mine:
         if each.finding.verdict is Verdict.ARBITRAGE:
             return _ruling(each.finding)
-    untold = _untold(offer, offers)
-    if untold:
-        return Ruling("uncertified", untold)
+    unseen = untold(offer, offers)
+    if unseen:
+        return Ruling("uncertified", unseen)
     for each in mine:
         if each.finding.verdict is Verdict.UNCERTIFIED:
             return _ruling(each.finding, each.reason)
     return Ruling("safe", stage=max((each.finding.stage for each in mine), default=0))
 
 
-def _undercut(chain: str, judged: Sequence[Judged]) -> Ruling | None:
+def undercut_by(chain: str, judged: Sequence[Judged]) -> Ruling | None:
     """Return the arbitrage that a chain or a pack is part of, if one is certain; a part of a pack alone proves none."""
     chain_of = {each.finding.name: each.chain for each in judged}
     for each in judged:
@@ -130,7 +140,7 @@ def _undercut(chain: str, judged: Sequence[Judged]) -> Ruling | None:
     return None
 
 
-def _untold(offer: Offer, offers: Sequence[Offer]) -> str:
+def untold(offer: Offer, offers: Sequence[Offer]) -> str:
     """Say why a verdict on the offer's classes is not all that could be said; empty if it is."""
     if offer.query.ranges and len([other for other in offers if other.snapshot == offer.snapshot]) > 1:
         return "ranges of a line are not compared with other questions yet"

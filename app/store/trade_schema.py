@@ -80,9 +80,12 @@ quotes = Table(
     Column("list_minor", BigInteger, nullable=False),
     Column("credit_minor", BigInteger, nullable=False),
     Column("reserve_minor", BigInteger, nullable=False),
+    Column("discount_minor", BigInteger, nullable=False, server_default="0"),
     Column("currency", String(3), nullable=False),
     Column("book_version", Integer, nullable=False),
     Column("companion", String(40)),
+    Column("bundle_id", String(40)),
+    Column("bundle_version", Integer),
     Column("expires_at", String(32), nullable=False),
 )
 
@@ -100,7 +103,9 @@ orders = Table(
     Column("list_minor", BigInteger, nullable=False),
     Column("credit_minor", BigInteger, nullable=False),
     Column("reserve_minor", BigInteger, nullable=False),
+    Column("discount_minor", BigInteger, nullable=False, server_default="0"),
     Column("currency", String(3), nullable=False),
+    Column("sale_id", String(40), index=True),
     Column("charge_nano", BigInteger, nullable=False),
     Column("receipt_json", Text, nullable=False),
     Column("leaf_index", BigInteger, nullable=False),
