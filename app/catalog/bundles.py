@@ -17,6 +17,7 @@ from app.store.schema import bundle_parts, bundle_prices, bundles
 
 __all__ = [
     "NewBundle",
+    "bundle_on_sale",
     "compose",
     "composed_offer",
     "keep_ruling",
@@ -147,6 +148,19 @@ def owned_bundle(connection: Connection, owner: str, bundle: str) -> Row[tuple[o
     row = connection.execute(select(bundles).where(bundles.c.id == bundle)).one_or_none()
     if row is None or row.owner_id != owner:
         raise NotFoundError("bundle: expected an existing id, got another")
+    return row
+
+
+def bundle_on_sale(connection: Connection, bundle: str) -> Row[tuple[object]]:
+    """Return a bundle that may be sold now; a draft is unknown to buyers.
+
+    Raises:     NotFoundError: no such bundle. ConflictError: a retired one.
+    """
+    row = connection.execute(select(bundles).where(bundles.c.id == bundle)).one_or_none()
+    if row is None or row.state == DRAFT:
+        raise NotFoundError("bundle: expected an existing id, got another")
+    if row.state != LIVE:
+        raise ConflictError(f"bundle: expected one on sale, got one that is {row.state}")
     return row
 
 
