@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tiers.errors import InvalidParameterError
+from tiers.noise.calibrate import gaussian_delta
 from tiers.noise.tails import Tails
 from tiers.real import exact, floor_scaled
 
@@ -89,14 +90,22 @@ def _bracket(gains: Callable[[int], bool], tails: Tails, shift: int, gamma: int)
     least, most = -(shift // 2) - 1, tails.reach + 1
     if not tails.variance or gamma.bit_length() > tails.bits + 900:
         return least, most
-    loss = math.log(gamma / (1 << tails.bits)) / shift
-    guess = Fraction(tails.variance) * Fraction(math.sinh(min(loss, 600.0))) - Fraction(shift, 2)
-    place, stride = min(max(round(guess), least + 1), most - 1), 1
-    if gains(place):
-        while place - stride > least and gains(place - stride):
+    return _around(gains, _crossing(tails, shift, math.log(gamma / (1 << tails.bits))), least, most)
+
+
+def _crossing(tails: Tails, shift: int, loss: float) -> int:
+    guess = Fraction(tails.variance) * Fraction(math.sinh(min(loss / shift, 600.0))) - Fraction(shift, 2)
+    return min(max(round(guess), -(shift // 2)), tails.reach)
+
+
+def _around(holds: Callable[[int], bool], place: int, least: int, most: int) -> tuple[int, int]:
+    """Return low < high from `least` to `most` around the place where `holds` becomes true, found from a good guess."""
+    stride = 1
+    if holds(place):
+        while place - stride > least and holds(place - stride):
             place, stride = place - stride, 4 * stride
         return max(least, place - stride), place
-    while place + stride < most and not gains(place + stride):
+    while place + stride < most and not holds(place + stride):
         place, stride = place + stride, 4 * stride
     return place, min(most, place + stride)
 
@@ -155,15 +164,30 @@ def _holds(tails: Tails, shift: int, epsilon: float, delta: Fraction) -> bool:
 def _best_tail(tails: Tails, shift: int, unit: int) -> int:
     """Return the t at which (P(X ≥ t) − δ)/P(X ≥ t + d) peaks: it rises while it exceeds P(X = t)/P(X = t + d)."""
     mass, tail = tails.mass, tails.tail
+
+    def falls(t: int) -> bool:
+        top = tail(t) - unit
+        return top <= 0 or top * mass(t + shift) < mass(t) * tail(t + shift)
+
     low, high = -(shift // 2) - 1, tails.reach + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        top = tail(middle) - unit
-        if top > 0 and top * mass(middle + shift) >= mass(middle) * tail(middle + shift):
-            low = middle
-        else:
-            high = middle
-    return high
+    if tails.variance:
+        low, high = _around(falls, _peak(tails, shift, unit), low, high)
+    return _first(falls, low, high)
+
+
+def _peak(tails: Tails, shift: int, unit: int) -> int:
+    """Return about the best t of a near-Gaussian law: where the Gaussian's loss is crossed, once made better.
+
+    The loss that a t gives is crossed where the quotient at that loss is best (Dinkelbach): the error is squared.
+    """
+    mu, share = shift / math.sqrt(tails.variance), unit / (1 << tails.bits)
+    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(2 * max(1.0, -math.log(share or 1e-300))) + 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(mu, middle) > share else (low, middle)
+    place = _crossing(tails, shift, high)
+    over, under = tails.tail(place) - unit, tails.tail(place + shift)
+    return _crossing(tails, shift, _log1p(over - under, under)) if over > under > 0 else place
 
 
 @lru_cache(maxsize=4096)
