@@ -14,7 +14,7 @@ from app.errors import InvalidRequestError, NotFoundError
 from app.store.schema import bundle_parts, datasets, products
 from app.views import ProductView, TierView
 from pricing.bundles import check_bundle_price
-from pricing.errors import ArbitrageError
+from pricing.errors import ArbitrageError, CurrencyMismatchError
 from tiers.budget import parse_epsilon
 
 __all__ = [
@@ -29,6 +29,16 @@ __all__ = [
 
 PARTS_LIMIT = 16
 """The most chains that one bundle sells tiers of."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPart:
+    """What a bundle sells of one chain: the product that it is sold through, the law, and its price alone."""
+
+    product: str
+    chain: str
+    law: str
+    price_minor: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +58,17 @@ class BundlePart:
         """Return what refusals call it."""
         return f"{self.view.title} @ ε {self.tier.epsilon}"
 
-
-@dataclass(frozen=True, slots=True)
-class ChainPart:
-    """What a bundle sells of one chain: the product that it is sold through, the law, and its price alone."""
-
-    product: str
-    chain: str
-    law: str
-    price_minor: int
+    @property
+    def sold(self) -> tuple[ChainPart, ...]:
+        """Return the tiers of chains that it is: one, or a mean's two."""
+        own, count = self.tier, self.view.companion
+        if count is None:
+            return (ChainPart(self.view.product, self.view.chain, own.law, own.price_minor),)
+        beside = count.tiers[self.place]
+        return (
+            ChainPart(self.view.product, self.view.chain, own.law, own.price_minor - beside.price_minor),
+            ChainPart(count.product, count.chain, beside.law, beside.price_minor),
+        )
 
 
 def parts_of_bundle(connection: Connection, bundle: str) -> list[BundlePart]:
@@ -68,34 +80,30 @@ def parts_of_bundle(connection: Connection, bundle: str) -> list[BundlePart]:
 def chain_parts(parts: Sequence[BundlePart]) -> tuple[ChainPart, ...]:
     """Return what is sold of each chain: a mean is its sum and its count, and means may share a count.
 
-    Raises:     InvalidRequestError: two tiers of one chain (of which the better gives the other), or too many chains.
+    Raises:     InvalidRequestError: two tiers of one chain (of which the better gives the other), one chain in all, or
+                too many.
     """
     found: dict[str, ChainPart] = {}
     for part in parts:
-        sold = [ChainPart(part.view.product, part.view.chain, part.tier.law, part.tier.price_minor)]
-        if part.view.companion is not None:
-            count, tier = part.view.companion, part.view.companion.tiers[part.place]
-            sold = [
-                ChainPart(part.view.product, part.view.chain, part.tier.law, part.tier.price_minor - tier.price_minor),
-                ChainPart(count.product, count.chain, tier.law, tier.price_minor),
-            ]
-        for each in sold:
+        for each in part.sold:
             if found.setdefault(each.chain, each).law != each.law:
                 raise InvalidRequestError(
                     f"parts: expected one tier of each chain (the better one gives the other), got two at {part.name}"
                 )
+    if len(found) < 2:
+        raise InvalidRequestError("parts: expected tiers of at least two chains, got one question twice")
     if len(found) > PARTS_LIMIT:
         raise InvalidRequestError(f"parts: expected tiers of at most {PARTS_LIMIT} chains, got {len(found)}")
     return tuple(found.values())
 
 
 def chosen_parts(
-    connection: Connection, owner: str, asked: Sequence[tuple[str, str | None, str | None]]
+    connection: Connection, owner: str, asked: Sequence[tuple[str, str | None, str | None]], currency: str
 ) -> list[BundlePart]:
     """Return what an owner asked for, each a product with a law or an ε.
 
     Raises:     NotFoundError: a product or tier that there is not, or of somebody else. InvalidRequestError: fewer than
-                two, a product twice, two tiers of one chain, several licences or currencies.
+                two, a product twice, two tiers of one chain, several licences. CurrencyMismatchError: another currency.
     """
     if len(asked) < 2 or len({product for product, _, _ in asked}) < len(asked):
         raise InvalidRequestError("parts: expected at least two products, each once, got another list")
@@ -119,8 +127,9 @@ def chosen_parts(
         parts.append(_part(view, wanted))
     if len({part.view.licence for part in parts}) > 1:
         raise InvalidRequestError("parts: expected products of one licence, which an order accepts, got several")
-    if len({part.view.currency for part in parts}) > 1:
-        raise InvalidRequestError("parts: expected products of one currency, got several")
+    for part in parts:
+        if part.view.currency != currency:
+            raise CurrencyMismatchError(part.view.currency, currency)
     chain_parts(parts)
     return parts
 
@@ -146,7 +155,7 @@ def refuse_price(
     goods: dict[str, int] = {}
     for part in parts:
         name = part.name if part.name not in goods else f"{part.name} ({part.view.product[-8:]})"
-        goods[name] = sum(books.get(each.chain, {}).get(each.law, each.price_minor) for each in chain_parts([part]))
+        goods[name] = sum(books.get(each.chain, {}).get(each.law, each.price_minor) for each in part.sold)
     alone = sum(books.get(each.chain, {}).get(each.law, each.price_minor) for each in chain_parts(parts))
     try:
         check_bundle_price(title, price_minor, goods, alone)

@@ -14,6 +14,8 @@ from app.catalog.verdicts import Ruling
 from app.clock import new_id
 from app.errors import ConflictError, NotFoundError
 from app.store.schema import bundle_parts, bundle_prices, bundles
+from pricing.errors import CurrencyMismatchError
+from pricing.money import Money
 
 __all__ = [
     "NewBundle",
@@ -40,6 +42,7 @@ class NewBundle:
     title: str
     description: str
     parts: tuple[tuple[str, str | None, str | None], ...]
+    currency: str
     price_minor: int
     state: str
 
@@ -49,7 +52,7 @@ def composed_offer(connection: Connection, owner: str, new: NewBundle) -> Propos
 
     Raises:     as `compose`.
     """
-    parts = chosen_parts(connection, owner, new.parts)
+    parts = chosen_parts(connection, owner, new.parts, new.currency)
     refuse_price(new.title, new.price_minor, parts)
     return _proposal(connection, "", new.title, new.price_minor, parts) if new.state == LIVE else None
 
@@ -62,7 +65,7 @@ def compose(connection: Connection, owner: str, new: NewBundle, at: str, checked
                 its parts undercut, or that undercuts one of them, alone or in combination with others; a part that is
                 not on sale, in a bundle that is to be.
     """
-    parts = chosen_parts(connection, owner, new.parts)
+    parts = chosen_parts(connection, owner, new.parts, new.currency)
     refuse_price(new.title, new.price_minor, parts)
     ruling = Ruling("uncertified", "not on sale yet")
     if new.state == LIVE:
@@ -102,12 +105,15 @@ def stored_offer(connection: Connection, row: Row[tuple[object]], price_minor: i
 
 
 def reprice_bundle(
-    connection: Connection, row: Row[tuple[object]], price_minor: int, at: str, checked: Checked | None
+    connection: Connection, row: Row[tuple[object]], price: Money, at: str, checked: Checked | None
 ) -> None:
     """Give a bundle a new version of its price; what was quoted at the old one is stale now.
 
-    Raises:     ConflictError: certain arbitrage.
+    Raises:     ConflictError: certain arbitrage. CurrencyMismatchError: a price in another currency.
     """
+    if price.currency != row.currency:
+        raise CurrencyMismatchError(row.currency, price.currency)
+    price_minor = price.amount
     refuse_price(row.title, price_minor, parts_of_bundle(connection, row.id))
     if row.state == LIVE:
         ruling = check_offer(connection, stored_offer(connection, row, price_minor), checked)
