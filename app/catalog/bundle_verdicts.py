@@ -22,13 +22,13 @@ def ruling_of_bundle(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack],
     """
     own = {offer.chain: offer for offer in offers if offer.chain in dict(pack.parts)}
     mine = [each for each in judged if each.chain == pack.title]
-    found = _cheaper(pack, own, packs, mine)
+    found = _cheaper(pack, offers, packs, judged)
     if found is not None:
         return found
     whole = [each for each in mine if set(each.parts) == set(own)]
     told = all(not untold(offer, offers) for offer in own.values())
     alone = all(len(bases_of(offer)) == 1 for offer in own.values())
-    if told and alone and len(whole) == 1 and whole[0].finding.verdict is Verdict.SAFE:
+    if told and alone and whole and all(each.finding.verdict is Verdict.SAFE for each in whole):
         return Ruling("safe", stage=whole[0].finding.stage)
     units = [each for each in packs if not each.bundle and set(each.parts) <= set(pack.parts)]
     inside = {part for unit in units for part in unit.parts}
@@ -44,15 +44,19 @@ def ruling_of_bundle(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack],
     return Ruling("safe", stage=max((each.finding.stage for each in judged), default=0))
 
 
-def _cheaper(pack: Pack, own: dict[str, Offer], packs: Sequence[Pack], mine: Sequence[Judged]) -> Ruling | None:
+def _cheaper(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack], judged: Sequence[Judged]) -> Ruling | None:
     """The arbitrage, if buying every part alone, or as the check found, costs less than the bundle."""
+    own, names = {offer.chain: offer for offer in offers}, tier_names(offers)
     alone = {part: _alone(part, own, packs) for part in pack.parts}
     seen: dict[tuple[str, str], _Way] = {}
-    for each in mine:
+    for each in judged:
         finding = each.finding
         if finding.verdict is Verdict.ARBITRAGE and finding.cost is not None:
             for part in pack.parts:
-                if part[0] in each.parts and (part not in seen or finding.cost < seen[part][1]):
+                meant = (each.chain == part[0] and finding.name == names[part]) or (
+                    each.chain == pack.title and part[0] in each.parts
+                )
+                if meant and (part not in seen or finding.cost < seen[part][1]):
                     seen[part] = (finding.bundle, finding.cost)
     for ways in (alone, {**alone, **seen}):
         bought = {way for way in ways.values() if way is not None}

@@ -278,7 +278,9 @@ def _within_reach(caller: Caller, laws: frozenset[str], tier: Tier) -> bool:
 
 
 def _is_read(row: Row[Any]) -> bool:
-    """Whether the product's question shows more than its raw vector."""
+    """Whether the product's question shows more than its raw vector; a mean is read with its sum, not its count."""
+    if row.state == PART:
+        return False
     query = msgspec.json.decode(row.request_json, type=NewProduct).query
     return isinstance(query.measure, Mean | Quantile | Threshold)
 

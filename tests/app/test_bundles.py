@@ -249,11 +249,11 @@ def test_credits_are_a_parts_own_and_never_more_than_was_paid_for_it(shop: Any) 
         sent = {"amount_minor": amount, "reason": "pricing error"} | more
         return shop.client.post(f"/v1/orders/{order}/credits", json=sent, headers=shop.operator.headers)
 
-    assert credit(part, 738).status_code == 409
+    assert credit(part, 738).status_code == 400
     given = credit(part, 700).json()["credit_notes"]
     assert [(note["line_no"], note["amount"], note["invoice"]) for note in given] == [(2, 700, "INV-000001")]
-    assert credit(whole, 38, line_no=2).status_code == 409
-    assert credit(whole, 2801).status_code == 409
+    assert credit(whole, 38, line_no=2).status_code == 400
+    assert credit(whole, 2801).status_code == 400
     spread = credit(whole, 2800).json()["credit_notes"]
     assert [(note["line_no"], note["amount"]) for note in spread] == [(1, 2763), (2, 37)]
     assert balance(shop, buyer) == 1_000_000
@@ -358,28 +358,33 @@ def test_bad_bundles_are_refused_and_leave_nothing(shop: Any) -> None:
     refused(shop, body((cities, "1"), (draft, "0.2"), price=3000), 409)
 
 
-def test_a_bundle_that_gives_another_good_for_less_is_refused_by_name(shop: Any) -> None:
-    cities = [
-        shop.product(
-            shop.dataset_id,
-            PEOPLE_ROWS | {"where": {"type": "in", "column": "city", "values": [city]}},
-            title=city,
-            tiers=tiers(("0.5", 500)),
-        )
-        for city in ("Athens", "Bergen")
-    ]
-    shop.product(
-        shop.dataset_id,
-        PEOPLE_ROWS | {"where": {"type": "in", "column": "city", "values": ["Athens", "Bergen"]}},
-        title="Two cities",
-        tiers=tiers(("0.25", 900)),
-    )
-    found = refused(shop, body(*((city, "0.5") for city in cities), price=800), 409)
+def test_a_bundle_that_gives_another_good_for_less_is_refused_by_name(fair: Fair) -> None:
+    dataset = fair.dataset(unit=None, ordering=[], max_rows_per_unit=1, max_groups_per_unit=1)
+
+    def product(title: str, values: list[str], epsilon: str, price: int) -> dict[str, Any]:
+        where = {"type": "in", "column": "city", "values": values}
+        question = {"measure": {"type": "count", "of": "rows"}, "where": where}
+        return fair.product(dataset, question, title=title, tiers=tiers((epsilon, price)))
+
+    parts = [(product(city, [city], "0.5", 500), "0.5") for city in ("Athens", "Bergen")]
+    product("Two cities", ["Athens", "Bergen"], "0.25", 900)
+    found = refused(fair, body(*parts, price=800), 409)
     assert (found["good"], found["bundle"], found["cost_minor"]) == ("Two cities @ ε 0.25", ["Both"], 800)
-    assert compose(shop, *((city, "0.5") for city in cities), price=950)["arbitrage"] in ("safe", "uncertified")
-
-
-PEOPLE_ROWS = {"measure": {"type": "count", "of": "units"}}
+    bundle = compose(fair, *parts, price=950)
+    assert bundle["arbitrage"] == "safe"
+    path = f"/v1/bundles/{bundle['bundle']}/price"
+    assert refused(fair, {"currency": "EUR", "price_minor": 899}, 409, path)["good"] == "Two cities @ ε 0.25"
+    dear = {"type": "in", "column": "city", "values": ["Athens", "Bergen", "Cork"]}
+    third = product("Cork", ["Cork"], "0.5", 100)
+    assert third["state"] == "live"
+    body_ = fair.product_body(
+        dataset,
+        {"measure": {"type": "count", "of": "rows"}, "where": dear},
+        title="Three cities",
+        tiers=tiers(("0.2", 1060)),
+    )
+    undercut = refused(fair, body_, 409, "/v1/products")
+    assert (undercut["good"], sorted(undercut["bundle"])) == ("Three cities @ ε 0.2", ["Both", "Cork @ ε 0.5"])
 
 
 def test_an_audit_of_prices_writes_a_bundles_verdict_back(shop: Any) -> None:
