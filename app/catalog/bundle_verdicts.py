@@ -46,14 +46,14 @@ def ruling_of_bundle(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack],
 
 def _cheaper(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack], judged: Sequence[Judged]) -> Ruling | None:
     """The arbitrage, if buying every part alone, or as the check found, costs less than the bundle."""
-    own, names = {offer.chain: offer for offer in offers}, tier_names(offers)
+    own, named = {offer.chain: offer for offer in offers}, tier_names(offers)
     alone = {part: _alone(part, own, packs) for part in pack.parts}
     seen: dict[tuple[str, str], _Way] = {}
     for each in judged:
         finding = each.finding
         if finding.verdict is Verdict.ARBITRAGE and finding.cost is not None:
             for part in pack.parts:
-                meant = (each.chain == part[0] and finding.name == names[part]) or (
+                meant = (each.chain == part[0] and finding.name == named[part]) or (
                     each.chain == pack.title and part[0] in each.parts
                 )
                 if meant and (part not in seen or finding.cost < seen[part][1]):
