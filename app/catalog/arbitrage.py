@@ -4,8 +4,8 @@ A check may take seconds, and the store has one writer. So it runs on what was r
 the writing transaction only compares what the verdict was found on with what is on sale now.
 """
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from app.catalog.listing import linked, listed_bundles, listed_tiers, rivals_ver
 from app.catalog.shelf import Listed, ListedBundle, Proposal, Shelf, shelf_of
 from app.catalog.verdicts import Ruling
 from app.errors import ConflictError, NotFoundError
-from app.store.schema import chains, price_verdicts, products
+from app.store.schema import bundles, chains, price_verdicts, products
 from pricing.book import PriceBook
 
 __all__ = [
@@ -23,13 +23,17 @@ __all__ = [
     "Checked",
     "bundle_offer",
     "check_offer",
-    "current_ruling",
+    "current_check",
     "live_offers",
     "offer_of",
     "proposed",
     "refuse_arbitrage",
     "ruling_of",
+    "store_around",
+    "store_bundle_ruling",
+    "store_checked",
     "store_ruling",
+    "verdict_text",
 ]
 
 
@@ -39,12 +43,20 @@ class CatalogueChangedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A verdict on one proposal, and on what it was found: good only while that is still what stands beside it."""
+    """A verdict on one proposal, and on what it was found: good only while that is still what stands beside it.
+
+    Args:       around: the verdicts on all that the proposal bears on, its own chains included, by chain.
+    """
 
     proposal: Proposal
     version: str
     ruling: Ruling
     at: str
+    around: Mapping[str, Ruling] = field(default_factory=dict)
+
+    def about(self, chain: str) -> Ruling:
+        """Return the verdict on one chain; the proposal's where there is none of its own."""
+        return self.around.get(chain, self.ruling)
 
 
 def live_offers(connection: Connection) -> Shelf:
@@ -87,18 +99,18 @@ def bundle_offer(connection: Connection, bundle: ListedBundle, snapshots: Set[st
     return Proposal(shelf_of(listed_tiers(connection, around), [*others, bundle]), around, frozenset(), bundle.bundle)
 
 
-def check_offer(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
+def check_offer(connection: Connection, proposal: Proposal, checked: Checked | None) -> Checked:
     """Return the verdict on a proposal, before it is written; refuse certain arbitrage by name.
 
     Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
                 ConflictError: certain arbitrage.
     """
-    ruling = current_ruling(connection, proposal, checked)
-    refuse_arbitrage(ruling)
-    return ruling
+    current = current_check(connection, proposal, checked)
+    refuse_arbitrage(current.ruling)
+    return current
 
 
-def current_ruling(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
+def current_check(connection: Connection, proposal: Proposal, checked: Checked | None) -> Checked:
     """Return the verdict on a proposal, whatever it is, before anything of it is written.
 
     Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
@@ -109,7 +121,7 @@ def current_ruling(connection: Connection, proposal: Proposal, checked: Checked 
         or checked.version != rivals_version(connection, proposal.snapshots)
     ):
         raise CatalogueChangedError
-    return checked.ruling
+    return checked
 
 
 def refuse_arbitrage(ruling: Ruling) -> None:
@@ -129,6 +141,31 @@ def refuse_arbitrage(ruling: Ruling) -> None:
             bundle=list(ruling.bundle),
             cost_minor=ruling.cost_minor,
         )
+
+
+def store_checked(connection: Connection, chain: str, checked: Checked) -> None:
+    """Keep the verdict on a chain as it is written, and those on all that this bears on: none of before is current."""
+    store_ruling(connection, chain, checked.about(chain), checked.at)
+    store_around(connection, checked)
+
+
+def store_around(connection: Connection, checked: Checked) -> None:
+    """Keep the verdicts on all that a proposal bears on: chains, and bundles by their ids."""
+    known = set(connection.execute(select(bundles.c.id).where(bundles.c.id.in_(checked.around))).scalars())
+    for near, ruling in checked.around.items():
+        store = store_bundle_ruling if near in known else store_ruling
+        store(connection, near, ruling, checked.at)
+
+
+def store_bundle_ruling(connection: Connection, bundle: str, ruling: Ruling, at: str) -> None:
+    """Keep a verdict on a bundle, in place of the one before it."""
+    kept = {"arbitrage": ruling.verdict, "verdict_json": verdict_text(ruling, at)}
+    connection.execute(bundles.update().where(bundles.c.id == bundle).values(**kept))
+
+
+def verdict_text(ruling: Ruling, at: str) -> str:
+    """Return a verdict as a bundle's row keeps it."""
+    return msgspec.json.encode({**msgspec.to_builtins(ruling), "at": at}).decode()
 
 
 def store_ruling(connection: Connection, chain: str, ruling: Ruling, at: str) -> None:

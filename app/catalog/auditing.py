@@ -10,9 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import live_offers, store_ruling
+from app.catalog.arbitrage import live_offers, store_bundle_ruling, store_ruling
 from app.catalog.bundle_verdicts import ruling_of_bundle
-from app.catalog.bundles import keep_ruling
 from app.catalog.classes import Judged, check_catalogue
 from app.catalog.listing import rivals_version
 from app.catalog.shelf import Shelf
@@ -69,7 +68,7 @@ def price_audit(database: Database, at: str, progress: Progress) -> Mapping[str,
             if pack.bundle:
                 spans = {snapshot_of[chain] for chain, _ in pack.parts}
                 if all(now[snapshot] == versions[snapshot] for snapshot in spans):
-                    keep_ruling(connection, pack.bundle, of_bundles[pack.bundle], at)
+                    store_bundle_ruling(connection, pack.bundle, of_bundles[pack.bundle], at)
                 else:
                     changed.append(pack.title)
         return changed

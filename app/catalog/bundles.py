@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
 from sqlalchemy import Connection, Row, func, select
 
-from app.catalog.arbitrage import Checked, bundle_offer, check_offer
+from app.catalog.arbitrage import Checked, bundle_offer, check_offer, store_around, store_bundle_ruling, verdict_text
 from app.catalog.bundle_contents import BundlePart, chain_parts, chosen_parts, parts_of_bundle, refuse_price
 from app.catalog.products import DRAFT, LIVE, RETIRED
 from app.catalog.shelf import ListedBundle, Proposal
@@ -22,14 +21,12 @@ __all__ = [
     "bundle_on_sale",
     "compose",
     "composed_offer",
-    "keep_ruling",
     "move_bundle",
     "owned_bundle",
     "price_of_bundle",
     "refuse_bundle_prices",
     "reprice_bundle",
     "stored_offer",
-    "verdict_text",
 ]
 
 _MOVES = {(DRAFT, LIVE), (DRAFT, RETIRED), (LIVE, RETIRED), (RETIRED, LIVE)}
@@ -70,7 +67,9 @@ def compose(connection: Connection, owner: str, new: NewBundle, at: str, checked
     ruling = Ruling("uncertified", "not on sale yet")
     if new.state == LIVE:
         _refuse_off_sale(parts)
-        ruling = check_offer(connection, _proposal(connection, "", new.title, new.price_minor, parts), checked)
+        current = check_offer(connection, _proposal(connection, "", new.title, new.price_minor, parts), checked)
+        ruling = current.ruling
+        store_around(connection, current)
     bundle = new_id("bundle")
     number = int(connection.execute(select(func.coalesce(func.max(bundles.c.number), 0))).scalar_one()) + 1
     connection.execute(
@@ -116,8 +115,7 @@ def reprice_bundle(
     price_minor = price.amount
     refuse_price(row.title, price_minor, parts_of_bundle(connection, row.id))
     if row.state == LIVE:
-        ruling = check_offer(connection, stored_offer(connection, row, price_minor), checked)
-        keep_ruling(connection, row.id, ruling, at)
+        _keep(connection, row.id, check_offer(connection, stored_offer(connection, row, price_minor), checked))
     _insert_price(connection, row.id, row.version + 1, price_minor, at)
     connection.execute(bundles.update().where(bundles.c.id == row.id).values(version=row.version + 1))
 
@@ -133,7 +131,7 @@ def move_bundle(connection: Connection, row: Row[tuple[object]], state: str, at:
         parts = parts_of_bundle(connection, row.id)
         _refuse_off_sale(parts)
         refuse_price(row.title, price_of_bundle(connection, row), parts)
-        keep_ruling(connection, row.id, check_offer(connection, stored_offer(connection, row), checked), at)
+        _keep(connection, row.id, check_offer(connection, stored_offer(connection, row), checked))
     connection.execute(bundles.update().where(bundles.c.id == row.id).values(state=state))
 
 
@@ -178,15 +176,9 @@ def price_of_bundle(connection: Connection, row: Row[tuple[object]]) -> int:
     return int(connection.execute(wanted).scalar_one())
 
 
-def keep_ruling(connection: Connection, bundle: str, ruling: Ruling, at: str) -> None:
-    """Keep a verdict on a bundle, in place of the one before it."""
-    kept = {"arbitrage": ruling.verdict, "verdict_json": verdict_text(ruling, at)}
-    connection.execute(bundles.update().where(bundles.c.id == bundle).values(**kept))
-
-
-def verdict_text(ruling: Ruling, at: str) -> str:
-    """Return a verdict as a bundle's row keeps it."""
-    return msgspec.json.encode({**msgspec.to_builtins(ruling), "at": at}).decode()
+def _keep(connection: Connection, bundle: str, current: Checked) -> None:
+    store_around(connection, current)
+    store_bundle_ruling(connection, bundle, current.ruling, current.at)
 
 
 def _refuse_off_sale(parts: Sequence[BundlePart]) -> None:

@@ -5,13 +5,23 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from app.catalog.bundle_verdicts import ruling_of_bundle
-from app.catalog.classes import Judged, Offer, Pack, check_catalogue
-from app.catalog.verdicts import Ruling, judge_own, names_of, undercut_by, undercut_packs, worst_ruling
+from app.catalog.classes import Judged, Offer, Pack, check_catalogue, mates
+from app.catalog.verdicts import (
+    LATE,
+    Ruling,
+    judge_own,
+    names_of,
+    rulings_of,
+    undercut_by,
+    undercut_packs,
+    unsettled_by,
+    worst_ruling,
+)
 from app.queries.canonical import CanonicalQuery
 from pricing.limit import UNLIMITED, Limit
 from tiers.budget import decimal_text
 
-__all__ = ["Listed", "ListedBundle", "Proposal", "Shelf", "judge_proposal", "shelf_of"]
+__all__ = ["Listed", "ListedBundle", "Proposal", "Shelf", "judge_proposal", "rulings_around", "shelf_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +153,30 @@ def _is_own(pack: Pack, proposal: Proposal) -> bool:
     return any(chain in proposal.chains for chain, _ in pack.parts)
 
 
+def rulings_around(proposal: Proposal, limit: Limit = UNLIMITED) -> dict[str, Ruling]:
+    """Return the verdicts, by stages 1 and 2, on all that a proposal bears on: by chain, means by their sums', bundles.
+
+    It bears on what stands in one class with a chain of its own, or with the other part of a pack that holds one (which
+    has another price then); on what it could be combined with in ways that are not compared; and on packs of these.
+    """
+    offers, packs = proposal.shelf.offers, proposal.shelf.packs
+    sold = {chain for pack in packs if pack.bundle and pack.bundle == proposal.bundle for chain, _ in pack.parts}
+    own = proposal.chains | sold | _partners(packs, proposal.chains)
+    near = mates(offers, own) | unsettled_by(offers, proposal.chains | sold, limit)
+    near |= {pack.parts[0][0] for pack in packs if any(chain in near for chain, _ in pack.parts)}
+    judged = check_catalogue(offers, level=2, limit=limit, only=near | _partners(packs, near), packs=packs)
+    bundles = {
+        pack.bundle: LATE if limit.is_over() else ruling_of_bundle(pack, offers, packs, judged)
+        for pack in packs
+        if pack.bundle and pack.bundle != proposal.bundle and any(chain in near for chain, _ in pack.parts)
+    }
+    return rulings_of(offers, judged, packs, only=near, limit=limit) | bundles
+
+
+def _partners(packs: Sequence[Pack], chains: Set[str]) -> set[str]:
+    held = (pack for pack in packs if any(chain in chains for chain, _ in pack.parts))
+    return {chain for pack in held for chain, _ in pack.parts}
+
+
 def _judged(shelf: Shelf, chains: Set[str], limit: Limit) -> list[Judged]:
-    found = (
-        check_catalogue(shelf.offers, level=2, limit=limit, only=chain, packs=shelf.packs) for chain in sorted(chains)
-    )
-    return [each for judged in found for each in judged]
+    return check_catalogue(shelf.offers, level=2, limit=limit, only=chains, packs=shelf.packs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
@@ -22,7 +23,7 @@ from pricing.errors import CurrencyMismatchError
 from pricing.quote import Holding, Quote, quote
 from tiers.budget import nano_up
 
-__all__ = ["SaleLine", "below_ceiling", "priced_lines"]
+__all__ = ["SaleLine", "below_ceiling", "priced_lines", "refuse_above_ceiling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,7 @@ def priced_lines(
         refuse_frozen(connection, chain.id)
         chain = replace(chain, spent_nano=spent.get(chain.dataset, chain.spent_nano))
         tier, book = chain.tier(law), book_of_chain(connection, chain.id)
-        if not below_ceiling(caller, tier):
-            raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+        refuse_above_ceiling(caller, tier.document.epsilon())
         if caller.role is not Role.ANALYST and held_in != book.currency:
             raise CurrencyMismatchError(book.currency, held_in)
         holding = Holding() if caller.role is Role.ANALYST else _holding(connection, caller, chain)
@@ -101,7 +101,17 @@ def priced_lines(
 
 def below_ceiling(caller: Caller, tier: Tier) -> bool:
     """Return whether a caller's role may have a tier."""
-    return caller.ceiling_nano is None or nano_up(tier.document.epsilon()) <= caller.ceiling_nano
+    return _reaches(caller, tier.document.epsilon())
+
+
+def refuse_above_ceiling(caller: Caller, epsilon: Fraction) -> None:
+    """Refuse what a caller's role may not have: a tier, or a mean, whose tier is its two parts together."""
+    if not _reaches(caller, epsilon):
+        raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+
+
+def _reaches(caller: Caller, epsilon: Fraction) -> bool:
+    return caller.ceiling_nano is None or nano_up(epsilon) <= caller.ceiling_nano
 
 
 def _holding(connection: Connection, caller: Caller, chain: ChainState) -> Holding:

@@ -6,25 +6,26 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, delete, select
 
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
 from app.catalog.bundle_contents import chain_parts, parts_of_bundle
 from app.catalog.bundles import bundle_on_sale, price_of_bundle
 from app.catalog.lifecycle import parts_of
-from app.catalog.products import INTERNAL, LIVE, PART
+from app.catalog.products import INTERNAL, LIVE, PART, WITHDRAWN
+from app.catalog.search import PUBLIC
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
-from app.engine.lines import SaleLine, priced_lines
+from app.engine.lines import SaleLine, priced_lines, refuse_above_ceiling
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
-from app.errors import ConflictError, InvalidRequestError, NotFoundError, QuoteExpiredError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError, QuoteExpiredError, UnknownTierError
 from app.ledger.amounts import amounts_of, stored_quote
 from app.settings import Settings
 from app.store.schema import quotes
 from app.views import ProductView
 from pricing.book import PriceBook
-from pricing.errors import ChangedQuoteError, ExpiredQuoteError
+from pricing.errors import ChangedQuoteError, ExpiredQuoteError, NoTierWithinError
 from pricing.invoices import lines_of
 from pricing.quote import Quote, cheapest_within, confirm
 from tiers.budget import decimal_text, parse_decimal, parse_epsilon
@@ -32,6 +33,7 @@ from tiers.budget import decimal_text, parse_decimal, parse_epsilon
 __all__ = ["Selection", "confirm_quote", "offer", "offer_bundle", "quotes_of", "refuse_off_sale"]
 
 QUOTE_SECONDS = 900
+_KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,9 @@ def offer(
     whole = dict(made[0])
     if len(made) > 1:
         total = sum(part["amount_minor"] for part in made)
-        epsilon = decimal_text(sum((Fraction(part["epsilon"]) for part in made), Fraction(0)))
-        whole |= {"amount_minor": total, "epsilon": epsilon, "parts": made}
+        epsilon = sum((Fraction(part["epsilon"]) for part in made), Fraction(0))
+        refuse_above_ceiling(caller, epsilon)
+        whole |= {"amount_minor": total, "epsilon": decimal_text(epsilon), "parts": made}
     return whole
 
 
@@ -80,8 +83,10 @@ def offer_bundle(
     Raises:     NotFoundError: no such bundle on sale. ConflictError: a part of it is off sale.
     """
     row = bundle_on_sale(connection, bundle)
-    parts = chain_parts(parts_of_bundle(connection, bundle))
-    asked = [(part.product, part.law) for part in parts]
+    parts = parts_of_bundle(connection, bundle)
+    for part in parts:
+        refuse_above_ceiling(caller, Fraction(part.tier.epsilon))
+    asked = [(each.product, each.law) for each in chain_parts(parts)]
     lines = priced_lines(connection, settings, caller, asked, price_of_bundle(connection, row))
     for line in lines:
         refuse_off_sale(line.row, caller, part=line.row.state == PART)
@@ -109,7 +114,12 @@ def _store(
     bundle: str | None = None,
     version: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Store a quote for each line, each naming the next as its companion."""
+    """Store a quote for each line, each naming the next as its companion.
+
+    The caller's quotes that lapsed a while ago are deleted: nothing refers to them, and they would pile up for ever.
+    """
+    over = time_text(later(now, -_KEPT_SECONDS))
+    connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
     names = [new_id("quote") for _ in lines]
     expires = time_text(later(now, QUOTE_SECONDS))
     rows = [
@@ -184,6 +194,8 @@ def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datet
 def refuse_off_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> None:
     """Refuse a product that this caller cannot buy now, or buy in this way."""
     internal = row.state == INTERNAL and caller.role is Role.ANALYST
+    if row.state not in (PUBLIC if not part else (PART, WITHDRAWN)) and not internal:
+        raise NotFoundError("product: expected an existing id, got another")  # as for one that does not exist
     if row.state != (PART if part else LIVE) and not internal:
         raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
 
@@ -197,7 +209,7 @@ def _place_of(view: ProductView, selection: Selection) -> int:
         if tier.law == selection.law or Fraction(tier.epsilon) == wanted:
             return place
     top = view.tiers[0].epsilon
-    raise NotFoundError(
+    raise UnknownTierError(
         f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
     )
 
@@ -217,10 +229,16 @@ def _select(chain: ChainState, book: PriceBook, laws: frozenset[str], selection:
         steps = parse_decimal("within", selection.within) / Fraction(2) ** chain.grain
         offered = {tier.law: int(tier.half_width) for tier in tiers}
         listed = PriceBook(book.chain_id, book.version, book.currency, tuple(t for t in book.tiers if t.law in laws))
-        found = [chain.tier(cheapest_within(listed, offered, steps).law)]
+        try:
+            found = [chain.tier(cheapest_within(listed, offered, steps).law)]
+        except NoTierWithinError:
+            narrowest = decimal_text(min(offered.values()) * Fraction(2) ** chain.grain)
+            raise UnknownTierError(
+                f"within: expected at least {narrowest} (the narrowest bar on sale), got less", narrowest=narrowest
+            ) from None
     if not found:
         top = tiers[0].epsilon
-        raise NotFoundError(
+        raise UnknownTierError(
             f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
         )
     return found[0]

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from fractions import Fraction
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from app.auth.accounts import Caller, Role
 from app.catalog.products import PART, NewProduct
 from app.clock import new_id, time_text
 from app.engine.bundling import bundle_price_now, open_sale
-from app.engine.lines import SaleLine, below_ceiling, priced_lines
+from app.engine.lines import SaleLine, below_ceiling, priced_lines, refuse_above_ceiling
 from app.engine.papers import log_sale, signed_receipt
 from app.engine.quoting import confirm_quote, quotes_of, refuse_off_sale
 from app.engine.release import ComputedDraw, ReleaseEngine
@@ -136,9 +137,11 @@ class Desk:
         for place, row in enumerate(loaded):
             _check_licence(row, caller, licence)
             refuse_off_sale(row, caller, part=place > 0 and (first.bundle_id is None or row.state == PART))
-        price = None if first.bundle_id is None else bundle_price_now(connection, first)
+        price = None if first.bundle_id is None else bundle_price_now(connection, caller, first)
         asked = [(each.product_id, each.law) for each in cited]
         lines = priced_lines(connection, self.settings, caller, asked, price)
+        if price is None:  # a mean is its two parts together
+            refuse_above_ceiling(caller, sum((line.tier.document.epsilon() for line in lines), Fraction(0)))
         dues: dict[str, int] = {}
         admitted = []
         for each, line in zip(cited, lines, strict=True):

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from app.auth.accounts import Caller
 from app.clock import time_text
 from app.errors import ConflictError, InvalidRequestError
+from app.files import is_anothers
 from app.market import Market
 from app.panels.desk import Panel, counts_of, disclosed_round, held_rank, panel_of, panel_view, store_round
 from app.panels.intake import read_file, read_rows
@@ -44,7 +45,7 @@ def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequ
             batches = read_rows(found.plan, request.reports)
         else:
             path = market.settings.data / str(request.file)
-            if path.is_symlink() or not path.is_file():
+            if path.is_symlink() or not path.is_file() or is_anothers(path.name, owner.id):
                 raise InvalidRequestError("file: expected a file of the data folder, got none")
             batches = read_file(found.plan, path)
         return _reports(market, panel).add(found.round, batches, found.cost_nano, found.budget_nano)

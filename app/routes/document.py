@@ -45,6 +45,7 @@ _PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
         ("bundle", "bundle"),
         ("dashboard", "dash"),
         ("dataset", "data"),
+        ("export", "export"),
         ("job", "job"),
         ("key", "key"),
         ("order", "order"),
@@ -55,9 +56,13 @@ _PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
 }
 _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/orders"): {"$ref": _REF.format(name="PlacedView")},
+    ("POST", "/v1/exports"): {"type": "object", "required": ["job"]},
     ("GET", "/v1/orders/{order}"): {"type": "object", "required": ["order", "signature"]},
     ("GET", ANSWER_PATH): {"$ref": _REF.format(name="AnswerView")},
     ("POST", "/v1/products/{product}/rehearsal"): {"$ref": _REF.format(name="AnswerView")},
+    ("POST", "/v1/products/{product}/rehearsal/reading"): {"type": "object", "required": ["dummy", "reading"]},
+    ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
+    ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
 _PAGED = {
     ("GET", path)
@@ -77,6 +82,7 @@ _PREFER = {
     "schema": {"type": "string", "enum": ["respond-async"]},
     "description": "Do not wait for a draw: 202 and a job where the tier must be drawn first.",
 }
+_EXPORT_MEDIA = ("application/zip", "application/x-ndjson", *(kind.value for kind in Format))
 _BEGUN = {
     "description": "A job draws the tier and places the order; its result names the order",
     "headers": {name: {"schema": {"type": "string"}} for name in ("Location", "Preference-Applied")},
@@ -168,7 +174,9 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
             link = {"schema": {"type": "string"}, "description": 'The next page: <URL>; rel="next".'}
             body["headers"] = {"Link": link}
         responses[code] = body
-    if (method, path) == ("GET", ANSWER_PATH):
+    if (method, path) == ("GET", "/v1/exports/{export}"):
+        responses["200"]["content"] = {media: {"schema": {}} for media in _EXPORT_MEDIA}
+    if method == "GET" and (opt.get("formats") or path == "/v1/exports/{export}"):
         responses["304"] = {"description": "The representation is the one that If-None-Match names"}
     if (method, path) == ("POST", "/v1/orders"):
         responses["202"] = _BEGUN

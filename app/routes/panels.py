@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
-from litestar import Request, get, post
+from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
@@ -13,11 +13,15 @@ from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
 from app.clock import time_text
-from app.errors import ConflictError, InsufficientFundsError, NotEntitledError, NotFoundError
+from app.errors import ConflictError, InsufficientFundsError, NotAcceptableError, NotEntitledError, NotFoundError
+from app.formats.negotiate import Format
+from app.formats.readings import panel_table
+from app.formats.rows import write
 from app.market import Market
 from app.panels import acts, desk
 from app.panels.rounds import RoundRecord
 from app.routes.accounts import EVERYBODY
+from app.routes.representation import asked_format, represent
 from app.routes.trade import TRADERS
 from app.views import PanelDeliveryView, PanelOrderView, PanelReadingView, PanelView
 from app.wire import PanelOrderRequest, PanelReadingRequest, PanelReportsRequest, PanelRequest
@@ -89,19 +93,30 @@ async def order(
     return await market.database.write(work)
 
 
-@post("/v1/panels/{panel:str}/readings", opt={"roles": TRADERS, "refuses": (NotEntitledError,)}, status_code=201)
+@post(
+    "/v1/panels/{panel:str}/readings",
+    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotAcceptableError), "formats": True},
+    status_code=201,
+)
 async def reading(
     request: Request[Caller, Any, Any],
     panel: FromPath[str],
     data: JSONBody[PanelReadingRequest],
     market: NamedDependency[Market],
-) -> PanelReadingView:
-    """Return counts, ranges, quantiles or sums read off a tier that the caller holds."""
-    user = request.user
+) -> Response[bytes]:
+    """Return counts, ranges, quantiles or sums read off a tier that the caller holds, in any format."""
+    user, wanted = request.user, asked_format(request)
     found: PanelReadingView = await market.database.read(
         lambda connection: acts.reading(connection, market, user, panel, data)
     )
-    return found
+
+    def render(kind: Format) -> bytes:
+        if kind is Format.JSON:
+            return msgspec.json.encode(found)
+        about = {"panel": panel, "round": str(found.round), "confidence": found.confidence}
+        return write(panel_table(found.values, found.epsilon, about), kind)
+
+    return await represent(render, wanted, (panel, f"round-{found.round}"), status=201)
 
 
 @get(

@@ -1,5 +1,6 @@
 """Quotes, orders and answers."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,12 +22,16 @@ from app.errors import (
     IdempotencyError,
     InsufficientFundsError,
     InvalidRequestError,
+    NotAcceptableError,
     NotEntitledError,
     NotFoundError,
     QuoteExpiredError,
     SnapshotAbsentError,
 )
+from app.formats.readings import render_reading
 from app.market import Answer, Market
+from app.routes.catalog import visible_product
+from app.routes.representation import asked_format, represent
 from app.store.schema import orders
 from app.wire import OrderRequest, QuoteRequest
 
@@ -88,7 +93,7 @@ async def place(
 
     With `Prefer: respond-async` (RFC 7240) a tier that must be drawn first is ordered by a job: 202 and where it is.
     """
-    key = _key(request.headers.get("idempotency-key"))
+    key = _key(request.headers.getall("idempotency-key", []))
     if _waits_for_no_draw(request.headers.getall("prefer", [])):
         begun = await market.order_or_job(request.user, data.quote, key, data.licence)
         if isinstance(begun, str):
@@ -107,17 +112,20 @@ async def place(
 
 @get(
     "/v1/products/{product:str}/readings/{law:str}",
-    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotFoundError)},
+    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotFoundError, NotAcceptableError), "formats": True},
 )
 async def reading(
     request: Request[Caller, Any, Any], product: FromPath[str], law: FromPath[str], market: NamedDependency[Market]
-) -> dict[str, Any]:
+) -> Response[bytes]:
     """Return what is read off the caller's answers of a tier: a threshold's bits, a quantile's bin, means.
 
     Each with the confidence or the interval that the tier's noise allows; the raw answers are what was sold. `law` is
-    the tier's on the product's listing.
+    the tier's on the product's listing. In any format, under a strong ETag: answers never change, nor does this.
     """
-    return await market.reading(request.user, product, law)
+    await market.database.read(lambda connection: visible_product(connection, request.user, product))
+    wanted, none_match = asked_format(request), request.headers.get("if-none-match")
+    found = await market.reading(request.user, product, law)
+    return await represent(partial(render_reading, found), wanted, (product, law), none_match=none_match)
 
 
 async def _told(
@@ -129,7 +137,7 @@ async def _told(
         document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
     document["reading"] = {"type": "nothing"}
     if placed.read:
-        document["reading"] = await market.reading(caller, placed.product, placed.tier.law)
+        document["reading"] = (await market.reading(caller, placed.product, placed.tier.law)).document
     return document
 
 
@@ -164,8 +172,10 @@ def _waits_for_no_draw(preferences: list[str]) -> bool:
     return "respond-async" in names
 
 
-def _key(header: str | None) -> str:
-    key = (header or "").strip()
+def _key(given: list[str]) -> str:
+    if len(given) > 1:
+        raise InvalidRequestError("Idempotency-Key: expected one, got several")
+    key = "".join(given).strip()
     if len(key) >= 2 and key[0] == key[-1] == '"':
         key = key[1:-1]
     if not 1 <= len(key) <= _KEY_LIMIT or not key.isascii() or not key.isprintable():

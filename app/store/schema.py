@@ -15,6 +15,7 @@ from app.store.catalog_schema import (
 )
 from app.store.log_schema import (
     audit_reports,
+    exports,
     frozen_chains,
     heads,
     jobs,
@@ -54,6 +55,7 @@ __all__ = [
     "datasets",
     "draws",
     "entitlements",
+    "exports",
     "frozen_chains",
     "heads",
     "invoices",

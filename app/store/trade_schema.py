@@ -87,6 +87,7 @@ quotes = Table(
     Column("bundle_id", String(40)),
     Column("bundle_version", Integer),
     Column("expires_at", String(32), nullable=False),
+    Index(None, "account_id", "expires_at"),
 )
 
 orders = Table(

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tiers.errors import InvalidParameterError
 from tiers.noise.calibrate import gaussian_delta
-from tiers.noise.tails import Tails
+from tiers.noise.tails import TableTails, Tails
 from tiers.real import exact, floor_scaled
 
 __all__ = ["TailsOf", "delta_of_shift", "delta_units", "epsilon_of_shift", "float_above", "gamma_units"]
@@ -120,7 +120,7 @@ def epsilon_of_shift(tails_of: TailsOf, shift: int, delta: Fraction) -> float:
         >>> round(epsilon_of_shift(Skellam(Fraction(712043726159, 10**11)).tails, 1, Fraction(1, 10**6)), 10)
         1.0
     """
-    if not isinstance(delta, Fraction) or not 0 < delta < 1:
+    if not isinstance(delta, Fraction) or not 0 < delta.numerator < delta.denominator:
         raise InvalidParameterError("delta", "a Fraction with 0 < δ < 1", delta)
     bits = _FIRST_BITS
     while True:
@@ -172,7 +172,23 @@ def _best_tail(tails: Tails, shift: int, unit: int) -> int:
     low, high = -(shift // 2) - 1, tails.reach + 1
     if tails.variance:
         low, high = _around(falls, _peak(tails, shift, unit), low, high)
+    elif isinstance(tails, TableTails) and not falls(1):
+        return _best_of_table(tails, shift, unit)
     return _first(falls, low, high)
+
+
+def _best_of_table(tails: TableTails, shift: int, unit: int) -> int:
+    """Return what `_best_tail` does where that is above 1, by the same search in the table's own lists."""
+    masses, sums, last = tails.masses, tails.tails, tails.reach - shift
+    low, high = 1, tails.reach + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        top, after = sums[middle] - unit, middle + shift
+        if top <= 0 or (middle <= last and top * masses[after] < masses[middle] * sums[after]):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _peak(tails: Tails, shift: int, unit: int) -> int:
