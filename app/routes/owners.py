@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked, check_offer, offer_of, store_checked
 from app.catalog.books import book_of_chain, reprice
+from app.catalog.bundles import refuse_bundle_prices
 from app.catalog.checking import write_checked
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import laws_of_question
@@ -163,6 +164,7 @@ async def change_prices(
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
         proposal, books = change(connection)
+        refuse_bundle_prices(connection, {book.chain_id: {t.law: t.price for t in book.tiers} for book in books})
         current = check_offer(connection, proposal, checked)
         for book in books:
             reprice(connection, market.keyring, book, at)
