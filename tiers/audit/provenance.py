@@ -6,14 +6,14 @@ from functools import lru_cache
 
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import DrawRecord, History, PlanRecord, SaleRecord, joined
+from tiers.audit.records import DrawRecord, PlanRecord, SaleRecord, joined
 from tiers.audit.slack import check_bridge
 from tiers.chain.steps import between, sampler_of, step_law
 from tiers.errors import TierError
 from tiers.identity import DrawSpec, Role, TierLaw
 from tiers.rank import by_accuracy, more_accurate
 
-__all__ = ["ChainDraws", "Provenance", "check_provenance", "due_sampler"]
+__all__ = ["ChainDraws", "Provenance", "due_sampler"]
 
 _DRAWS_LIMIT = 1024
 
@@ -118,24 +118,6 @@ class Provenance:
             Finding("A2", "reused-key", f"leaf {later}", "a stream of its own", f"the key of leaf {first}")
             for first, later in self._keys.repeated()
         ]
-
-
-def check_provenance(history: History) -> tuple[Finding, ...]:
-    """Return every star, repeat, wrong parent, second truth draw, reused key, foreign sampler, early sale."""
-    read, found = Provenance(), []
-    epochs = sorted((leaf, number) for number, leaf in history.epochs.items())
-    records: list[PlanRecord | DrawRecord | SaleRecord] = [*history.plans, *history.draws, *history.sales]
-    for record in sorted(records, key=lambda each: each.leaf):
-        while epochs and epochs[0][0] < record.leaf:
-            read.epoch(epochs.pop(0)[1])
-        match record:
-            case PlanRecord():
-                read.plan(record)
-            case DrawRecord():
-                found += read.draw(record)
-            case SaleRecord():
-                found += read.sale(record)
-    return (*found, *read.finish())
 
 
 def due_sampler(spec: DrawSpec) -> str | None:
