@@ -16,7 +16,7 @@ from tiers.accounting.filters import ApproxFilter, PureFilter, ZCDPFilter
 from tiers.budget import NANO, nano_up
 from tiers.errors import InvalidParameterError
 
-__all__ = ["EVERY", "Cost", "Measure", "MetricFilter", "Reach", "cost_nano", "covers"]
+__all__ = ["EVERY", "Cost", "Every", "Measure", "MetricFilter", "Reach", "cost_nano", "covers"]
 
 
 class Every(Enum):
