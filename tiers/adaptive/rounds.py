@@ -62,29 +62,24 @@ def round_law(budget_nano: int, space: Space, mode: Mode) -> RoundLaw:
                 cost is Skellam's own bound for such changes up to the box's diagonal (`tiers.accounting.lattice`).
     Guarantee:  the released value is cost-CGP over all pairs of places of the space.
     Args:       budget_nano: at least 1, in units of 10⁻⁹ ρ a squared unit.
-    Raises:     InvalidParameterError: a budget so large or small for this grid that σ leaves 1,024 to 9.4·10⁷ steps.
+    Returns:    never less than 1,024 steps of noise, whatever the budget: the rest is not spent.
+    Raises:     InvalidParameterError: a budget so small for this grid that σ would exceed 9.4·10⁷ steps.
     Example:
         >>> space = Space((Fraction(0), Fraction(0)), Fraction(1, 100), (1001, 1001))
-        >>> law = round_law(500_000_000, space, Mode.DISTANCE)  # a Gaussian of ρ = 1/2 has σ = 1, that is 102,400 steps
+        >>> law = round_law(500_000_000, space, Mode.DISTANCE)  # a Gaussian of ρ = 1/2 has σ = 1: 102,400 steps
         >>> law.sigma, law.cost_nano <= 500_000_000
         (102602, True)
     """
     if type(budget_nano) is not int or budget_nano < 1:
         raise InvalidParameterError("budget", "an integer ≥ 1, in units of 10⁻⁹", budget_nano)
-    sigma = _first_sigma(budget_nano, space, mode)
-    for _ in range(64):
-        if not _SIGMA_LEAST <= sigma <= _SIGMA_MOST:
-            rule = f"a budget whose σ lies within {_SIGMA_LEAST} and {_SIGMA_MOST} noise steps of this grid"
-            raise InvalidParameterError("budget", rule, (budget_nano, sigma))
-        cost = _cost(sigma, space, mode)
-        if cost <= budget_nano:
-            return RoundLaw(sigma, cost)
-        sigma = max(sigma + 1, math.ceil(sigma * math.sqrt(cost / budget_nano)))
-    raise InvalidParameterError("budget", "one that this grid can meet (a finer one would)", budget_nano)
+    law = _law_within(budget_nano, space, mode)
+    if law is None:
+        raise InvalidParameterError("budget", f"one whose σ is at most {_SIGMA_MOST} noise steps here", budget_nano)
+    return law
 
 
 def least_budget(space: Space, mode: Mode) -> int:
-    """Return the least budget of a round that the grid can meet: the price of the widest noise there is.
+    """Return a budget of a round that the grid can meet, hardly above the price of the widest noise there is.
 
     Example:
         >>> space = Space((Fraction(0),), Fraction(1, 100), (1001,))
@@ -92,17 +87,22 @@ def least_budget(space: Space, mode: Mode) -> int:
         >>> round_law(least, space, Mode.POINT).cost_nano <= least
         True
     """
-    widest = _SIGMA_MOST * 99 // 100
-    units = _cost(widest, space, mode)
-    while _first_sigma(units, space, mode) > widest:
-        units += units // 1000 + 1
+    units = _cost(_SIGMA_MOST, space, mode)
+    while _law_within(units, space, mode) is None:
+        units += units // 100 + 1
     return units
 
 
-def _first_sigma(budget_nano: int, space: Space, mode: Mode) -> int:
-    """The Gaussian's σ, rounded up: the lattice needs a little more."""
+def _law_within(budget_nano: int, space: Space, mode: Mode) -> RoundLaw | None:
+    """Begin with the Gaussian's σ, rounded up, and widen it until the lattice's price fits."""
     square = Fraction(NANO, 2 * budget_nano) / space.step**2 * _stretch(space, mode) ** 2
-    return math.isqrt(math.floor(square)) + 1
+    sigma = max(math.isqrt(math.floor(square)) + 1, _SIGMA_LEAST)
+    while sigma <= _SIGMA_MOST:
+        cost = _cost(sigma, space, mode)
+        if cost <= budget_nano:
+            return RoundLaw(sigma, cost)
+        sigma = max(sigma + 1, math.ceil(sigma * math.sqrt(cost / budget_nano)))
+    return None
 
 
 def _stretch(space: Space, mode: Mode) -> Fraction:
