@@ -283,13 +283,13 @@ def test_rounding_a_distance_to_a_step_moves_it_no_further_than_is_paid_for() ->
             assert abs(int(steps[one] - steps[other])) <= away * (1 + 2 / space.fine)
 
 
-def test_classes_lose_a_hundredth_at_most_and_equal_budgets_nothing() -> None:
+def test_classes_lose_a_twentieth_at_most_and_equal_budgets_nothing() -> None:
     allowed = np.random.default_rng(5).integers(10**6, 10**9, 500)
     classes, levels = budget_levels(allowed)
     kept = np.array(levels)[classes]
     assert (kept <= allowed).all()
-    assert (kept * 1.0101 + 2 >= allowed).all()
-    assert len(levels) < 500
+    assert (kept * 1.0501 + 2 >= allowed).all()
+    assert len(levels) < 200
     assert budget_levels(np.full(9, 12345, np.int64))[1] == (12345,)
 
 

@@ -24,7 +24,7 @@ from tiers.errors import InvalidParameterError
 
 __all__ = ["CLASS_RATIO", "Mode", "RoundLaw", "Schedule", "budget_levels", "least_budget", "round_law", "schedule"]
 
-CLASS_RATIO = Fraction(101, 100)
+CLASS_RATIO = Fraction(21, 20)
 _SIGMA_LEAST, _SIGMA_MOST = 1024, 94_000_000  # where a lattice law is Gaussian enough, and has a vector sampler
 _CLASSES_MOST = 4096
 
