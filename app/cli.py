@@ -5,6 +5,7 @@ from pathlib import Path
 
 import rich_click as click
 
+from app.adaptive.commands import adaptive
 from app.audit.commands import audit, receipt
 from app.operations import OPERATORS, settings_at, spoken
 
@@ -70,7 +71,7 @@ def operator_key(state: Path) -> None:
         click.echo(open_operator(settings_at(state)))
 
 
-for command in (*OPERATORS, audit, receipt):
+for command in (*OPERATORS, adaptive, audit, receipt):
     main.add_command(command)
 
 
