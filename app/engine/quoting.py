@@ -7,12 +7,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+import msgspec
+from sqlalchemy import Connection, Row, bindparam, select
 
 from app.audit.freezing import refuse_frozen
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
-from app.catalog.lifecycle import parts_of
 from app.catalog.products import INTERNAL, LIVE, PART
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
@@ -20,9 +20,10 @@ from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import ConflictError, ForbiddenError, InvalidRequestError, NotFoundError, QuoteExpiredError
 from app.ledger.amounts import amounts_of, stored_quote
 from app.ledger.budget import reserve_of
-from app.ledger.money import balance, net_paid
+from app.ledger.money import balance
+from app.ledger.standing import Standing, standing_of
 from app.settings import Settings
-from app.store.schema import entitlements, quotes
+from app.store.schema import quotes
 from app.views import ProductView
 from pricing.book import PriceBook
 from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
@@ -33,6 +34,7 @@ from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
 __all__ = ["Selection", "below_ceiling", "confirm_quote", "offer", "price_of", "quote_of", "refuse_off_sale"]
 
 QUOTE_SECONDS = 900
+_QUOTE = select(quotes).where(quotes.c.id == bindparam("quote"), quotes.c.account_id == bindparam("account"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,9 @@ def offer(
     connection: Connection, settings: Settings, caller: Caller, product: str, selection: Selection, now: datetime
 ) -> Mapping[str, Any]:
     """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
-    parts = parts_of(connection, product)
     own = chain_of_product(connection, settings, product)
+    stored = own[1].parts_json
+    parts = [product] if stored is None else msgspec.json.decode(stored, type=list[str])
     refuse_off_sale(own[1], caller)
     if len(parts) > 1 and selection.within is not None:
         raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
@@ -87,18 +90,21 @@ def _quote(
         tier = [each for each in chain.tiers if each.law in laws][selection]
     else:
         tier = _select(chain, book, laws, selection)
-    offered = price_of(connection, caller, chain, book, tier)
+    _refuse_currency(connection, caller, book)
+    offered = price_of(caller, chain, book, tier, standing_of(connection, caller.id, chain.id, tier.law))
     identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
     connection.execute(
-        quotes.insert().values(
-            id=identity,
-            account_id=caller.id,
-            product_id=product,
-            law=tier.law,
+        quotes.insert(),
+        {
+            "id": identity,
+            "account_id": caller.id,
+            "product_id": product,
+            "law": tier.law,
             **amounts_of(offered),
-            book_version=offered.book_version,
-            expires_at=expires,
-        )
+            "book_version": offered.book_version,
+            "companion": None,
+            "expires_at": expires,
+        },
     )
     return {
         "quote": identity,
@@ -119,31 +125,28 @@ def _quote(
     }
 
 
-def price_of(connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
+def price_of(caller: Caller, chain: ChainState, book: PriceBook, tier: Tier, standing: Standing) -> Quote:
     """Return what a tier costs a caller now; raises ForbiddenError above the role's ceiling."""
     if not below_ceiling(caller, tier):
         raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
-    held_in = balance(connection, caller.id).currency
-    if caller.role is not Role.ANALYST and held_in != book.currency:
-        raise CurrencyMismatchError(book.currency, held_in)
     if caller.role is Role.ANALYST:
         rank = book.rank_of(tier.law)
         list_price = book.tiers[rank - 1].price
         return Quote(0, list_price, list_price, 0, book.currency, book.version, rank, chain.id, tier.law)
-    held = connection.execute(
-        select(entitlements.c.rank)
-        .where(entitlements.c.account_id == caller.id, entitlements.c.chain_id == chain.id)
-        .order_by(entitlements.c.rank)
-        .limit(1)
-    ).scalar_one_or_none()
-    holding = Holding(rank=held, net_paid=net_paid(connection, caller.id, chain.id))
+    holding = Holding(rank=standing.rank, net_paid=standing.net_paid)
     return quote(book, tier.law, holding, reserve=reserve_of(chain, tier))
+
+
+def _refuse_currency(connection: Connection, caller: Caller, book: PriceBook) -> None:
+    """Refuse a buyer whose account is kept in another currency; payment itself would be refused as well."""
+    held_in = balance(connection, caller.id).currency
+    if caller.role is not Role.ANALYST and held_in != book.currency:
+        raise CurrencyMismatchError(book.currency, held_in)
 
 
 def quote_of(connection: Connection, caller: Caller, quote_id: str) -> Row[Any]:
     """Return a stored quote of the caller's own; raises NotFoundError."""
-    wanted = select(quotes).where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
-    row = connection.execute(wanted).one_or_none()
+    row = connection.execute(_QUOTE, {"quote": quote_id, "account": caller.id}).one_or_none()
     if row is None:
         raise NotFoundError("quote: expected one of the caller's own, got another id")
     return row

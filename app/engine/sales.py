@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from app.audit.freezing import refuse_frozen
 from app.audit.gate import Gate
@@ -23,8 +24,9 @@ from app.keyring import Keyring
 from app.ledger.amounts import amounts_of
 from app.ledger.budget import charge, charge_of, check_pace
 from app.ledger.earnings import accrue
-from app.ledger.money import market_account, post
+from app.ledger.money import post, post_to_market
 from app.ledger.refunds import issue_invoice
+from app.ledger.standing import standing_of
 from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
@@ -41,6 +43,15 @@ __all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "ReleaseRefusedError"]
 
 Computed: TypeAlias = Mapping[str, tuple[ComputedDraw, ...]]
 _PART = "\x1f"  # no caller's key holds it
+_PLACED = select(orders).where(
+    orders.c.account_id == bindparam("account"), orders.c.idempotency_key == bindparam("key")
+)
+_LAST_RECEIPT = (
+    select(orders.c.receipt_json)
+    .where(orders.c.account_id == bindparam("account"))
+    .order_by(orders.c.leaf_index.desc())
+    .limit(1)
+)
 
 
 class ChainUndrawnError(Exception):
@@ -140,15 +151,15 @@ class Desk:
         refuse_frozen(connection, chain.id)
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
-        offered = price_of(connection, caller, chain, book, tier)
+        standing = standing_of(connection, caller.id, chain.id, tier.law)
+        offered = price_of(caller, chain, book, tier, standing)
         confirm_quote(cited, chain, offered, now)
-        laws = offered_laws(connection, cited.product_id)
-        due = charge_of(chain, tier, lambda other: other.law in laws and below_ceiling(caller, other))
+        due = charge_of(chain, tier, partial(_within_reach, connection, caller, cited.product_id))
         check_pace(connection, caller.id, chain, due, now)
         at, order_id = time_text(now), new_id("order")
         price = Money(offered.amount, offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
-        post(connection, market_account(connection, price.currency, at), "sale", price, order_id, at)
+        post_to_market(connection, "sale", price, order_id, at)
         wanted = self.engine.due(chain, tier)
         if wanted:
             made = computed.get(chain.id, ())
@@ -166,23 +177,25 @@ class Desk:
             raise ReleaseRefusedError(found)
         receipt = self._receipt(connection, caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
         connection.execute(
-            orders.insert().values(
-                id=order_id,
-                account_id=caller.id,
-                idempotency_key=key,
-                request_digest=digest,
-                product_id=cited.product_id,
-                chain_id=chain.id,
-                law=tier.law,
+            orders.insert(),
+            {
+                "id": order_id,
+                "account_id": caller.id,
+                "idempotency_key": key,
+                "request_digest": digest,
+                "product_id": cited.product_id,
+                "chain_id": chain.id,
+                "law": tier.law,
                 **amounts_of(offered),
-                charge_nano=due,
-                receipt_json=receipt.decode(),
-                leaf_index=leaf.index,
-                created_at=at,
-            )
+                "charge_nano": due,
+                "receipt_json": receipt.decode(),
+                "leaf_index": leaf.index,
+                "created_at": at,
+            },
         )
         issue_invoice(connection, order_id)
-        self._entitle(connection, caller, chain, tier, order_id)
+        if not standing.holds:
+            self._entitle(connection, caller, chain, tier, order_id)
         assert tier.sealed is not None
         assert tier.commitment is not None
         placed = PlacedOrder(
@@ -193,8 +206,7 @@ class Desk:
     def _replay(
         self, connection: Connection, caller: Caller, key: str, digest: str, licence: str | None
     ) -> PlacedOrder | None:
-        wanted = select(orders).where(orders.c.account_id == caller.id, orders.c.idempotency_key == key)
-        row = connection.execute(wanted).one_or_none()
+        row = connection.execute(_PLACED, {"account": caller.id, "key": key}).one_or_none()
         if row is None:
             return None
         if row.request_digest != digest:
@@ -216,17 +228,8 @@ class Desk:
         )
 
     def _entitle(self, connection: Connection, caller: Caller, chain: ChainState, tier: Tier, order_id: str) -> None:
-        held = select(entitlements.c.law).where(
-            entitlements.c.account_id == caller.id,
-            entitlements.c.chain_id == chain.id,
-            entitlements.c.law == tier.law,
-        )
-        if connection.execute(held).one_or_none() is None:
-            connection.execute(
-                entitlements.insert().values(
-                    account_id=caller.id, chain_id=chain.id, law=tier.law, rank=tier.rank, order_id=order_id
-                )
-            )
+        held = {"account_id": caller.id, "chain_id": chain.id, "law": tier.law}
+        connection.execute(entitlements.insert(), {**held, "rank": tier.rank, "order_id": order_id})
 
     def _log_sale(
         self,
@@ -271,10 +274,7 @@ class Desk:
         at: str,
         leaf: Appended,
     ) -> bytes:
-        last = (
-            select(orders.c.receipt_json).where(orders.c.account_id == caller.id).order_by(orders.c.leaf_index.desc())
-        )
-        before = connection.execute(last.limit(1)).scalar_one_or_none()
+        before = connection.execute(_LAST_RECEIPT, {"account": caller.id}).scalar_one_or_none()
         assert tier.commitment is not None
         body: dict[str, Document] = dict(
             Receipt(
@@ -297,6 +297,11 @@ class Desk:
             ).document()
         )
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
+
+
+def _within_reach(connection: Connection, caller: Caller, product: str, tier: Tier) -> bool:
+    """Whether a caller could buy a tier at all: asked where another one was refused."""
+    return tier.law in offered_laws(connection, product) and below_ceiling(caller, tier)
 
 
 def _is_read(row: Row[Any]) -> bool:
