@@ -14,6 +14,7 @@ __all__ = [
     "EntitlementView",
     "HolderView",
     "KeyView",
+    "MeanBarView",
     "OrderView",
     "PanelDeliveryView",
     "PanelOrderView",
@@ -42,11 +43,27 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
 
 
+class MeanBarView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a mean's tier promises before it is sold: half-widths that both noises keep to together, 95 % of the time.
+
+    `sum_half_width` is in units of the column, `count_half_width` in rows, `reach` the most that a unit's centred total
+    can be. A mean of at least `rows` rows is then known to (sum_half_width + reach · count_half_width) / (rows −
+    count_half_width), rounded up, or not at all; the interval that is shown with the answer is mostly narrower.
+    """
+
+    confidence: str
+    sum_half_width: str
+    count_half_width: int
+    reach: str
+    bars: list[dict[str, Any]]
+
+
 class TierView(msgspec.Struct, frozen=True, kw_only=True):
     """One tier on a listing: what it promises and costs, and whether the budget still admits it.
 
     `added_at` is the time of a tier that joined a chain already drawn: what was known by then may have moved its owner
-    to add it, so its error bar holds only as far as it did not.
+    to add it, so its error bar holds only as far as it did not. A mean's half-widths are its sum's:
+    its own bars are in `mean`.
     """
 
     rank: int
@@ -60,6 +77,7 @@ class TierView(msgspec.Struct, frozen=True, kw_only=True):
     price_minor: int
     admitted: bool
     added_at: str | None
+    mean: MeanBarView | None = None
 
 
 class ProductView(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 from app.audit.freezing import refuse_frozen
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
+from app.catalog.means import bar_at, place_within
 from app.catalog.products import INTERNAL, LIVE, PART
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
@@ -22,9 +23,10 @@ from app.ledger.amounts import amounts_of, stored_quote
 from app.ledger.budget import reserve_of
 from app.ledger.money import balance
 from app.ledger.standing import Standing, standing_of
+from app.queries.presentation import outward
 from app.settings import Settings
 from app.store.schema import quotes
-from app.views import ProductView
+from app.views import ProductView, TierView
 from pricing.book import PriceBook
 from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
 from pricing.invoices import lines_of
@@ -39,11 +41,15 @@ _QUOTE = select(quotes).where(quotes.c.id == bindparam("quote"), quotes.c.accoun
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How a tier is asked for: exactly one of its law, its ε, or the error bar that must be met (in answer units)."""
+    """How a tier is asked for: exactly one of its law, its ε, or the error bar that must be met (in answer units).
+
+    `rows` goes with a mean's bar: the fewest rows for which it must be met.
+    """
 
     law: str | None = None
     epsilon: str | None = None
     within: str | None = None
+    rows: int | None = None
 
 
 def offer(
@@ -54,11 +60,12 @@ def offer(
     stored = own[1].parts_json
     parts = [product] if stored is None else msgspec.json.decode(stored, type=list[str])
     refuse_off_sale(own[1], caller)
-    if len(parts) > 1 and selection.within is not None:
-        raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
+    if selection.rows is not None and (len(parts) == 1 or selection.within is None):
+        raise InvalidRequestError("rows: expected none but for a mean that is asked for by its error bar, got some")
     choice: Selection | int = selection
-    if len(parts) > 1:
-        choice = _place_of(product_view(connection, product), selection)
+    view = product_view(connection, product) if len(parts) > 1 else None
+    if view is not None:
+        choice = _place_of(view, selection)
     loaded = {product: own}
     for part in parts[1:]:
         loaded[part] = chain_of_product(connection, settings, part)
@@ -71,6 +78,9 @@ def offer(
         total = sum(part["amount_minor"] for part in made)
         epsilon = decimal_text(sum((Fraction(part["epsilon"]) for part in made), Fraction(0)))
         whole |= {"amount_minor": total, "epsilon": epsilon, "parts": made[::-1]}
+    if view is not None:
+        assert isinstance(choice, int)
+        whole["mean"] = _bars(view.tiers[choice], selection.rows)
     return whole
 
 
@@ -180,8 +190,11 @@ def refuse_off_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> Non
 
 def _place_of(view: ProductView, selection: Selection) -> int:
     """Which tier of a mean is asked for, counted from its most accurate one."""
-    if (selection.law is None) == (selection.epsilon is None):
-        raise InvalidRequestError("tier: expected exactly one of law and epsilon, got both or none")
+    given = [name for name in ("law", "epsilon", "within") if getattr(selection, name) is not None]
+    if len(given) != 1:
+        raise InvalidRequestError(f"tier: expected exactly one of law, epsilon, within, got {len(given)}")
+    if selection.within is not None:
+        return place_within(view.tiers, parse_decimal("within", selection.within), selection.rows)
     wanted = None if selection.epsilon is None else parse_epsilon(selection.epsilon)
     for place, tier in enumerate(view.tiers):
         if tier.law == selection.law or Fraction(tier.epsilon) == wanted:
@@ -190,6 +203,14 @@ def _place_of(view: ProductView, selection: Selection) -> int:
     raise NotFoundError(
         f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
     )
+
+
+def _bars(tier: TierView, rows: int | None) -> dict[str, Any]:
+    """What a mean's tier promises, with the bar for the rows that were asked about."""
+    assert tier.mean is not None
+    asked = None if rows is None else bar_at(tier.mean, rows)
+    promised = {"rows": rows, "half_width": None if asked is None else outward(asked)}
+    return {**msgspec.to_builtins(tier.mean), "promised": promised}
 
 
 def _select(chain: ChainState, book: PriceBook, laws: frozenset[str], selection: Selection) -> Tier:

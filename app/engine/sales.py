@@ -31,6 +31,7 @@ from app.log.heads import sign_document
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.queries.model import Mean, Quantile, Threshold
+from app.queries.readings import joint_half_width
 from app.settings import Settings
 from app.store.schema import entitlements, orders
 from pricing.invoices import Receipt
@@ -38,6 +39,7 @@ from pricing.money import Money
 from pricing.quote import Quote
 from tiers.audit.findings import Finding
 from tiers.canonical import Document, canonical_bytes
+from tiers.chain import CONFIDENCE
 
 __all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "ReleaseRefusedError"]
 
@@ -175,7 +177,9 @@ class Desk:
         found = self.gate.check(connection, chain, leaf.index)
         if found:
             raise ReleaseRefusedError(found)
-        receipt = self._receipt(connection, caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
+        in_mean = bool(cited.companion) or key.startswith(_PART)
+        joint = str(joint_half_width(tier.document.noise, CONFIDENCE)) if in_mean else None
+        receipt = self._receipt(connection, caller, offered, chain, tier, order_id, due, row.licence, at, leaf, joint)
         connection.execute(
             orders.insert(),
             {
@@ -273,6 +277,7 @@ class Desk:
         licence: str,
         at: str,
         leaf: Appended,
+        joint: str | None,
     ) -> bytes:
         before = connection.execute(_LAST_RECEIPT, {"account": caller.id}).scalar_one_or_none()
         assert tier.commitment is not None
@@ -294,6 +299,8 @@ class Desk:
                 same_as_above=tier.same_as_above,
                 internal=caller.role is Role.ANALYST,
                 previous=None if before is None else hashlib.sha256(before.encode()).hexdigest(),
+                half_width=tier.half_width,
+                joint_half_width=joint,
             ).document()
         )
         return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})

@@ -11,7 +11,7 @@ from litestar.status_codes import HTTP_405_METHOD_NOT_ALLOWED, HTTP_500_INTERNAL
 
 from app.errors import AppError, TooManyRequestsError, UnauthorizedError
 from app.strict import check_json
-from pricing.errors import PricingError, UnknownTierError
+from pricing.errors import NoTierWithinError, PricingError, UnknownTierError
 from tiers.errors import TierError
 
 __all__ = ["BODY_LIMIT", "TYPES", "check_body", "problems_plugin"]
@@ -79,7 +79,9 @@ def _app_problem(error: AppError) -> ProblemDetailsException:
 
 
 def _rule_problem(error: TierError | PricingError) -> ProblemDetailsException:
-    status, kind = (404, "unknown-tier") if isinstance(error, UnknownTierError) else (400, "invalid-request")
+    status, kind = (
+        (404, "unknown-tier") if isinstance(error, UnknownTierError | NoTierWithinError) else (400, "invalid-request")
+    )
     return _problem(status, kind, "The request is not valid", str(error), {})
 
 
