@@ -52,6 +52,7 @@ HANDLERS = [
     accounts.create,
     accounts.deposit,
     accounts.whoami,
+    accounts.statement,
     operators.accounts,
     operators.account,
     operators.keys,

@@ -23,6 +23,7 @@ __all__ = [
     "PanelTierView",
     "PanelView",
     "PlacedView",
+    "PostingView",
     "ProblemView",
     "ProductView",
     "TierView",
@@ -41,6 +42,17 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     ceiling: str | None = None
     api_key: str | None = None
+
+
+class PostingView(msgspec.Struct, frozen=True, kw_only=True):
+    """Money into (or, negative, out of) an account: `entry` counts within the account, `reference` says what for."""
+
+    entry: int
+    kind: str
+    amount_minor: int
+    currency: str
+    reference: str
+    at: str
 
 
 class MeanBarView(msgspec.Struct, frozen=True, kw_only=True):

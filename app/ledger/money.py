@@ -5,9 +5,10 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from app.errors import ConflictError, InsufficientFundsError, NotFoundError
 from app.store.schema import accounts, postings
+from app.views import PostingView
 from pricing.money import Money
 
-__all__ = ["balance", "market_account", "post", "post_to_market"]
+__all__ = ["balance", "market_account", "post", "post_to_market", "postings_of"]
 
 _BALANCE = select(accounts.c.balance_minor, accounts.c.currency).where(accounts.c.id == bindparam("account"))
 _CHANGE = accounts.update().where(accounts.c.id == bindparam("account")).values(balance_minor=bindparam("after"))
@@ -19,6 +20,27 @@ def balance(connection: Connection, account: str) -> Money:
     if row is None:
         raise NotFoundError("account: expected an existing id, got another")
     return Money(row.balance_minor, row.currency)
+
+
+def postings_of(connection: Connection, account: str, *, after: int, count: int) -> list[PostingView]:
+    """Return up to `count` postings of an account after its `after`-th, oldest first, numbered within the account.
+
+    Postings are never edited or removed, so an entry keeps its number; the store's own would tell of others' trades.
+    """
+    first = max(after, 0)
+    wanted = select(postings).where(postings.c.account_id == account).order_by(postings.c.id)
+    rows = connection.execute(wanted.offset(first).limit(count))
+    return [
+        PostingView(
+            entry=first + place,
+            kind=row.kind,
+            amount_minor=row.amount_minor,
+            currency=row.currency,
+            reference=row.reference,
+            at=row.at,
+        )
+        for place, row in enumerate(rows, start=1)
+    ]
 
 
 def market_account(connection: Connection, currency: str, at: str) -> str:

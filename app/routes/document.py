@@ -63,7 +63,10 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
     ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
-_PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/audits", "/v1/products", "/v1/orders", "/v1/entitlements")}
+_PAGED = {
+    ("GET", path)
+    for path in ("/v1/account/postings", "/v1/accounts", "/v1/audits", "/v1/products", "/v1/orders", "/v1/entitlements")
+}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
