@@ -53,6 +53,7 @@ HANDLERS = [
     accounts.create,
     accounts.deposit,
     accounts.whoami,
+    accounts.statement,
     operators.accounts,
     operators.account,
     operators.keys,

@@ -17,6 +17,7 @@ __all__ = [
     "EntitlementView",
     "HolderView",
     "KeyView",
+    "MeanBarView",
     "OrderView",
     "PanelDeliveryView",
     "PanelOrderView",
@@ -25,6 +26,7 @@ __all__ = [
     "PanelTierView",
     "PanelView",
     "PlacedView",
+    "PostingView",
     "ProblemView",
     "ProductView",
     "TierView",
@@ -45,11 +47,38 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
 
 
+class PostingView(msgspec.Struct, frozen=True, kw_only=True):
+    """Money into (or, negative, out of) an account: `entry` counts within the account, `reference` says what for."""
+
+    entry: int
+    kind: str
+    amount_minor: int
+    currency: str
+    reference: str
+    at: str
+
+
+class MeanBarView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a mean's tier promises before it is sold: half-widths that both noises keep to together, 95 % of the time.
+
+    `sum_half_width` is in units of the column, `count_half_width` in rows, `reach` the most that a unit's centred total
+    can be. A mean of at least `rows` rows is then known to (sum_half_width + reach · count_half_width) / (rows −
+    count_half_width), rounded up, or not at all; the interval that is shown with the answer is mostly narrower.
+    """
+
+    confidence: str
+    sum_half_width: str
+    count_half_width: int
+    reach: str
+    bars: list[dict[str, Any]]
+
+
 class TierView(msgspec.Struct, frozen=True, kw_only=True):
     """One tier on a listing: what it promises and costs, and whether the budget still admits it.
 
     `added_at` is the time of a tier that joined a chain already drawn: what was known by then may have moved its owner
-    to add it, so its error bar holds only as far as it did not.
+    to add it, so its error bar holds only as far as it did not. A mean's half-widths are its sum's:
+    its own bars are in `mean`.
     """
 
     rank: int
@@ -63,6 +92,7 @@ class TierView(msgspec.Struct, frozen=True, kw_only=True):
     price_minor: int
     admitted: bool
     added_at: str | None
+    mean: MeanBarView | None = None
 
 
 class ProductView(msgspec.Struct, frozen=True, kw_only=True):

@@ -225,12 +225,16 @@ class CeilingRequest(_Request, frozen=True, kw_only=True):
 
 
 class QuoteRequest(_Request, frozen=True, kw_only=True):
-    """A tier of a product, asked for by exactly one of: its law, its ε, or the widest 95 % error bar accepted."""
+    """A tier of a product, asked for by exactly one of: its law, its ε, or the widest 95 % error bar accepted.
+
+    A mean's bar depends on how many rows there are: with `within` it needs `rows`, the fewest to reckon with.
+    """
 
     product: Identity
     law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
     epsilon: Decimal | None = None
     within: Decimal | None = None
+    rows: Annotated[int, Meta(ge=1, le=2**53 - 1)] | None = None
 
 
 class DemandRequest(_Request, frozen=True, kw_only=True):

@@ -193,7 +193,9 @@ class Receipt:
     Args:       offered: the quote that was sold. epsilon: decimal text. charge_nano: budget that this sale used.
                 internal: an analyst's, for nothing. commitment: the answer's hiding commitment. leaf_index, leaf_hash:
                 the sale's leaf of the log. key: number of the key that signs. previous: SHA-256 of the buyer's receipt
-                before it, None for the first. The other fields are what they are called.
+                before it, None for the first. half_width: of the tier's 95 % bar, in steps; joint_half_width: what a
+                part of a mean keeps to, so that both parts do together 95 % of the time. The other fields are what
+                they are called.
     Raises:     InvalidInvoiceError: blank texts, a budget that is no decimal, or a malformed digest.
                 InvalidPriceError: a negative or fractional charge.
     Example:
@@ -220,6 +222,8 @@ class Receipt:
     same_as_above: str | None = None
     internal: bool = False
     previous: str | None = None
+    half_width: str | None = None
+    joint_half_width: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("order", "pseudonym", "at", "fingerprint", "snapshot", "licence"):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, select
 
 from app.errors import ChainFrozenError, ConflictError
 from app.keyring import Keyring
@@ -15,6 +15,7 @@ from tiers.audit.findings import Finding
 __all__ = ["freeze", "frozen", "refuse_frozen", "thaw"]
 
 _TEXT = 80
+_FROZEN = select(frozen_chains.c.chain_id).where(frozen_chains.c.chain_id == bindparam("chain"))
 
 
 def freeze(
@@ -91,6 +92,5 @@ def frozen(connection: Connection) -> list[dict[str, Any]]:
 
 def refuse_frozen(connection: Connection, chain: str) -> None:
     """Raise ChainFrozenError where a chain is frozen."""
-    wanted = select(frozen_chains.c.chain_id).where(frozen_chains.c.chain_id == chain)
-    if connection.execute(wanted).one_or_none() is not None:
+    if connection.execute(_FROZEN, {"chain": chain}).one_or_none() is not None:
         raise ChainFrozenError("chain: expected one that may be sold, got one that an audit has frozen", chain=chain)

@@ -6,7 +6,7 @@ What it knows of other sales is read from leaves that have committed; a transact
 from collections import OrderedDict
 from dataclasses import replace
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from app.audit.reading import UNREADABLE, Reader
 from app.audit.stream import LogAudit
@@ -33,6 +33,16 @@ __all__ = ["Gate"]
 _FOLLOWED = ("key-epoch", "dataset", "snapshot", "product-plan", "sale", "withdrawal", "freeze", "thaw")
 _CERTIFIED = ("A1", "A2")
 _KEPT = 10_000
+_LEAF = select(leaves.c.body, leaves.c.leaf_hash).where(leaves.c.log_index == bindparam("place"))
+_SINCE = (
+    select(leaves.c.log_index, leaves.c.body, leaves.c.leaf_hash)
+    .where(leaves.c.log_index >= bindparam("since"), leaves.c.log_index < bindparam("until"))
+    .where(leaves.c.kind.in_(_FOLLOWED))
+    .order_by(leaves.c.log_index)
+)
+_PLANNED = (
+    select(products.c.leaf_index).where(products.c.chain_id == bindparam("chain")).order_by(products.c.leaf_index)
+)
 
 
 class Gate:
@@ -73,15 +83,11 @@ class Gate:
         Writes that commit together are seen before they do: where the last leaf seen is another one now, or none, what
         was seen has been undone, and all is read again.
         """
-        seen = select(leaves.c.leaf_hash).where(leaves.c.log_index == self._size - 1)
-        if self._last is not None and connection.execute(seen).scalar_one_or_none() != self._last:
-            self._forget()
-        wanted = (
-            select(leaves.c.log_index, leaves.c.body, leaves.c.leaf_hash)
-            .where(leaves.c.log_index >= self._size, leaves.c.log_index < size, leaves.c.kind.in_(_FOLLOWED))
-            .order_by(leaves.c.log_index)
-        )
-        for index, body, digest in connection.execute(wanted):
+        if self._last is not None:
+            seen = connection.execute(_LEAF, {"place": self._size - 1}).one_or_none()
+            if seen is None or seen.leaf_hash != self._last:
+                self._forget()
+        for index, body, digest in connection.execute(_SINCE, {"since": self._size, "until": size}):
             self._take(decode(body))
             self._size, self._last = index + 1, digest
 
@@ -107,8 +113,7 @@ class Gate:
                 self._ledger.thaw(leaf.chain)
 
     def _sale(self, connection: Connection, sold: int) -> SaleRecord:
-        body = connection.execute(select(leaves.c.body).where(leaves.c.log_index == sold)).scalar_one()
-        leaf = decode(body)
+        leaf = decode(connection.execute(_LEAF, {"place": sold}).one().body)
         record = self._reader.read(leaf) if isinstance(leaf, SaleLeaf) else None
         if not isinstance(record, SaleRecord):
             raise ValueError("leaf: expected a sale, got another kind")
@@ -116,8 +121,7 @@ class Gate:
 
     def _certify(self, connection: Connection, chain: ChainState) -> list[Finding]:
         """A1 and A2 of one chain; once for the same plans and the same commitments."""
-        wanted = select(products.c.leaf_index).where(products.c.chain_id == chain.id).order_by(products.c.leaf_index)
-        planned = tuple(connection.execute(wanted).scalars())
+        planned = tuple(connection.execute(_PLANNED, {"chain": chain.id}).scalars())
         name = (chain.id, planned, tuple(tier.commitment for tier in chain.tiers))
         if name in self._certified:
             self._certified.move_to_end(name)

@@ -10,6 +10,7 @@ from app.log import leaves as log_leaves
 from app.log.heads import TreeHead, public_key, verify_document
 from app.log.leaves import DrawLeaf, SaleLeaf
 from app.log.merkle import leaf_hash, verify_inclusion
+from app.queries.readings import joint_half_width
 from tiers.audit.findings import Finding
 from tiers.budget import decimal_text
 from tiers.canonical import canonical_bytes
@@ -109,7 +110,10 @@ def _check_answer(bundle: Bundle, need: Any) -> None:
     epsilon = decimal_text(law.epsilon())
     need(receipt["epsilon"] == answer["epsilon"] == epsilon, "A1", "guarantee", receipt["epsilon"], epsilon)
     half_width = str(law.noise.half_width(CONFIDENCE))
-    need(answer["half_width"] == half_width, "A1", "error-bar", answer["half_width"], half_width)
+    for stated in (answer["half_width"], receipt.get("half_width") or half_width):
+        need(stated == half_width, "A1", "error-bar", stated, half_width)
+    joint = str(joint_half_width(law.noise, CONFIDENCE))
+    need(receipt.get("joint_half_width") in (None, joint), "A1", "error-bar", receipt.get("joint_half_width"), joint)
     need(
         answer["chain"] == receipt["chain"] and answer["law"] == receipt["law"],
         "A2",

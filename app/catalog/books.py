@@ -1,6 +1,6 @@
 """Price books of stored chains: read at their current version, and replaced by a new one."""
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from app.errors import NotFoundError
 from app.keyring import Keyring
@@ -13,17 +13,18 @@ from pricing.errors import CurrencyMismatchError
 
 __all__ = ["book_of_chain", "insert_book", "reprice", "require_currency"]
 
+_BOOK = (
+    select(chains.c.currency, chains.c.book_version, book_prices.c.law, book_prices.c.price_minor)
+    .join(book_prices, (book_prices.c.chain_id == chains.c.id) & (book_prices.c.version == chains.c.book_version))
+    .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == book_prices.c.law))
+    .where(chains.c.id == bindparam("chain"))
+    .order_by(planned_tiers.c.rank)
+)
+
 
 def book_of_chain(connection: Connection, chain: str) -> PriceBook:
     """Return the chain's current book, ranks in order."""
-    wanted = (
-        select(chains.c.currency, chains.c.book_version, book_prices.c.law, book_prices.c.price_minor)
-        .join(book_prices, (book_prices.c.chain_id == chains.c.id) & (book_prices.c.version == chains.c.book_version))
-        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == book_prices.c.law))
-        .where(chains.c.id == chain)
-        .order_by(planned_tiers.c.rank)
-    )
-    rows = connection.execute(wanted).all()
+    rows = connection.execute(_BOOK, {"chain": chain}).all()
     if not rows:
         raise NotFoundError("chain: expected an existing id, got another")
     prices = tuple(TierPrice(row.law, row.price_minor) for row in rows)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, func, select
 
 from app.catalog.datasets import DatasetRow
+from app.catalog.means import bars_of
 from app.errors import NotFoundError
 from app.ledger.budget import budget_state, nano_text
 from app.store.schema import book_prices, chains, datasets, offers, planned_tiers, products
@@ -70,6 +71,7 @@ def _listing() -> Any:
             chains.c.fingerprint,
             chains.c.snapshot_id,
             chains.c.grain,
+            chains.c.query_json,
             chains.c.keys_json,
             chains.c.highest_nano,
             chains.c.book_version,
@@ -115,13 +117,21 @@ def _product(connection: Connection, row: Row[Any]) -> ProductView:
         book_version=row.book_version,
         budget_state=budget_state(row.budget_nano, row.spent_nano),
         arbitrage=row.arbitrage,
-        tiers=[tier for tier, _ in tiers],
+        tiers=[tier.view for tier in tiers],
         companion=companion,
     )
 
 
-def _tiers(connection: Connection, row: Row[Any]) -> list[tuple[TierView, int]]:
-    """Return the tiers that a product offers, each with what selling it would charge (which buyers are not told)."""
+class _Offered(NamedTuple):
+    """A tier with what selling it would charge (which buyers are not told), and its law."""
+
+    view: TierView
+    due: int
+    law: TierLaw
+
+
+def _tiers(connection: Connection, row: Row[Any]) -> list[_Offered]:
+    """Return the tiers that a product offers."""
     wanted = (
         select(planned_tiers, book_prices.c.price_minor)
         .join(offers, (offers.c.law == planned_tiers.c.law) & (offers.c.product_id == row.id))
@@ -140,19 +150,20 @@ def _tiers(connection: Connection, row: Row[Any]) -> list[tuple[TierView, int]]:
     return [_tier(tier._asdict(), row, ledger, top) for tier in connection.execute(wanted)]
 
 
-def _paired(one: tuple[TierView, int], other: tuple[TierView, int], row: Row[Any]) -> tuple[TierView, int]:
-    """A mean's tier: its sum's, at the price and ε of both; its bar depends on the answer, so none is stated here."""
-    (total, due), (count, further) = one, other
+def _paired(total: _Offered, count: _Offered, row: Row[Any]) -> _Offered:
+    """A mean's tier: its sum's, at the price and ε of both, with the bars that are known before there is an answer."""
+    due = total.due + count.due
     both = msgspec.structs.replace(
-        total,
-        epsilon=decimal_text(Fraction(total.epsilon) + Fraction(count.epsilon)),
-        price_minor=total.price_minor + count.price_minor,
-        admitted=PureFilter(row.budget_nano, row.spent_nano).admits(due + further),
+        total.view,
+        epsilon=decimal_text(Fraction(total.view.epsilon) + Fraction(count.view.epsilon)),
+        price_minor=total.view.price_minor + count.view.price_minor,
+        admitted=PureFilter(row.budget_nano, row.spent_nano).admits(due),
+        mean=bars_of(row.query_json, (total.law.noise, count.law.noise)),
     )
-    return both, due + further
+    return _Offered(both, due, total.law)
 
 
-def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter, top: int) -> tuple[TierView, int]:
+def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter, top: int) -> _Offered:
     law = TierLaw.from_document(msgspec.json.decode(tier["law_json"]))
     rule = charge_rule(LedgerKind(row.budget_kind), law.noise.family)
     due = charge_nano(rule, tier["level_nano"], top, row.highest_nano)
@@ -169,4 +180,4 @@ def _tier(tier: Mapping[str, Any], row: Row[Any], ledger: PureFilter, top: int) 
         price_minor=tier["price_minor"],
         admitted=ledger.admits(due),
     )
-    return view, due
+    return _Offered(view, due, law)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from app.auth.accounts import Caller, Role
 from app.engine.lines import SaleLine
@@ -16,6 +16,13 @@ from pricing.invoices import Receipt
 from tiers.canonical import Document, canonical_bytes
 
 __all__ = ["log_sale", "signed_receipt"]
+
+_LAST = (
+    select(orders.c.receipt_json)
+    .where(orders.c.account_id == bindparam("account"))
+    .order_by(orders.c.leaf_index.desc())
+    .limit(1)
+)
 
 
 def log_sale(
@@ -56,10 +63,10 @@ def signed_receipt(
 ) -> bytes:
     """Return the receipt of one line, chained to the buyer's last one.
 
-    Args:       told: what a bundle's part says besides: the one order of the bundle, and the part's discount.
+    Args:       told: what a bundle's part says besides, the one order of the bundle and the part's discount; what a
+                mean's says, its half-width for both parts together.
     """
-    last = select(orders.c.receipt_json).where(orders.c.account_id == caller.id).order_by(orders.c.leaf_index.desc())
-    before = connection.execute(last.limit(1)).scalar_one_or_none()
+    before = connection.execute(_LAST, {"account": caller.id}).scalar_one_or_none()
     tier = line.tier
     assert tier.commitment is not None
     body: dict[str, Document] = dict(
@@ -80,6 +87,7 @@ def signed_receipt(
             same_as_above=tier.same_as_above,
             internal=caller.role is Role.ANALYST,
             previous=None if before is None else hashlib.sha256(before.encode()).hexdigest(),
+            half_width=tier.half_width,
         ).document()
     )
     body |= told

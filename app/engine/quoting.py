@@ -6,6 +6,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Row, delete, select
 
 from app.auth.accounts import Caller, Role
@@ -13,6 +14,7 @@ from app.catalog.books import book_of_chain
 from app.catalog.bundle_contents import chain_parts, parts_of_bundle
 from app.catalog.bundles import bundle_on_sale, price_of_bundle
 from app.catalog.lifecycle import parts_of
+from app.catalog.means import bar_at, place_within
 from app.catalog.products import INTERNAL, LIVE, PART, WITHDRAWN
 from app.catalog.search import PUBLIC
 from app.catalog.views import product_view
@@ -21,9 +23,10 @@ from app.engine.lines import SaleLine, priced_lines, refuse_above_ceiling
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import ConflictError, InvalidRequestError, NotFoundError, QuoteExpiredError, UnknownTierError
 from app.ledger.amounts import amounts_of, stored_quote
+from app.queries.presentation import outward
 from app.settings import Settings
 from app.store.schema import quotes
-from app.views import ProductView
+from app.views import ProductView, TierView
 from pricing.book import PriceBook
 from pricing.errors import ChangedQuoteError, ExpiredQuoteError, NoTierWithinError
 from pricing.invoices import lines_of
@@ -38,11 +41,15 @@ _KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How a tier is asked for: exactly one of its law, its ε, or the error bar that must be met (in answer units)."""
+    """How a tier is asked for: exactly one of its law, its ε, or the error bar that must be met (in answer units).
+
+    `rows` goes with a mean's bar: the fewest rows for which it must be met.
+    """
 
     law: str | None = None
     epsilon: str | None = None
     within: str | None = None
+    rows: int | None = None
 
 
 def offer(
@@ -55,14 +62,16 @@ def offer(
     parts = parts_of(connection, product)
     chain, row = chain_of_product(connection, settings, product)
     refuse_off_sale(row, caller)
+    if selection.rows is not None and (len(parts) == 1 or selection.within is None):
+        raise InvalidRequestError("rows: expected none but for a mean that is asked for by its error bar, got some")
+    promised: dict[str, Any] = {}
     if len(parts) == 1:
         book = book_of_chain(connection, chain.id)
         asked = [(product, _select(chain, book, offered_laws(connection, product), selection).law)]
     else:
-        if selection.within is not None:
-            raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
         view = product_view(connection, product)
         place = _place_of(view, selection)
+        promised = {"mean": _bars(view.tiers[place], selection.rows)}
         assert view.companion is not None
         asked = [(product, view.tiers[place].law), (parts[1], view.companion.tiers[place].law)]
     made = _store(connection, caller, priced_lines(connection, settings, caller, asked), now)
@@ -72,7 +81,7 @@ def offer(
         epsilon = sum((Fraction(part["epsilon"]) for part in made), Fraction(0))
         refuse_above_ceiling(caller, epsilon)
         whole |= {"amount_minor": total, "epsilon": decimal_text(epsilon), "parts": made}
-    return whole
+    return whole | promised
 
 
 def offer_bundle(
@@ -202,8 +211,11 @@ def refuse_off_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> Non
 
 def _place_of(view: ProductView, selection: Selection) -> int:
     """Which tier of a mean is asked for, counted from its most accurate one."""
-    if (selection.law is None) == (selection.epsilon is None):
-        raise InvalidRequestError("tier: expected exactly one of law and epsilon, got both or none")
+    given = [name for name in ("law", "epsilon", "within") if getattr(selection, name) is not None]
+    if len(given) != 1:
+        raise InvalidRequestError(f"tier: expected exactly one of law, epsilon, within, got {len(given)}")
+    if selection.within is not None:
+        return place_within(view.tiers, parse_decimal("within", selection.within), selection.rows)
     wanted = None if selection.epsilon is None else parse_epsilon(selection.epsilon)
     for place, tier in enumerate(view.tiers):
         if tier.law == selection.law or Fraction(tier.epsilon) == wanted:
@@ -212,6 +224,14 @@ def _place_of(view: ProductView, selection: Selection) -> int:
     raise UnknownTierError(
         f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
     )
+
+
+def _bars(tier: TierView, rows: int | None) -> dict[str, Any]:
+    """What a mean's tier promises, with the bar for the rows that were asked about."""
+    assert tier.mean is not None
+    asked = None if rows is None else bar_at(tier.mean, rows)
+    told = {"rows": rows, "half_width": None if asked is None else outward(asked)}
+    return {**msgspec.to_builtins(tier.mean), "promised": told}
 
 
 def _select(chain: ChainState, book: PriceBook, laws: frozenset[str], selection: Selection) -> Tier:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from app.audit.gate import Gate
 from app.auth.accounts import Caller, Role
@@ -27,19 +27,30 @@ from app.ledger.amounts import amounts_of
 from app.ledger.budget import charge, charge_of, check_pace
 from app.ledger.earnings import accrue
 from app.ledger.loans import keep_loans
-from app.ledger.money import market_account, post, require_funds
+from app.ledger.money import post, post_to_market, require_funds
 from app.ledger.refunds import issue_invoice
 from app.queries.model import Mean, Quantile, Threshold
+from app.queries.readings import joint_half_width
 from app.settings import Settings
 from app.store.schema import entitlements, orders
 from pricing.money import Money
 from tiers.audit.findings import Finding
 from tiers.canonical import Document, canonical_bytes
+from tiers.chain import CONFIDENCE
 
 __all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "ReleaseRefusedError"]
 
 Computed: TypeAlias = Mapping[str, tuple[ComputedDraw, ...]]
 _PART = "\x1f"  # no caller's key holds it
+
+_PLACED = select(orders).where(
+    orders.c.account_id == bindparam("account"), orders.c.idempotency_key == bindparam("key")
+)
+_HELD = select(entitlements.c.law).where(
+    entitlements.c.account_id == bindparam("account_id"),
+    entitlements.c.chain_id == bindparam("chain_id"),
+    entitlements.c.law == bindparam("law"),
+)
 
 
 class ChainUndrawnError(Exception):
@@ -179,7 +190,7 @@ class Desk:
         at, order_id = time_text(now), new_id("order")
         price = Money(line.offered.amount, line.offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
-        post(connection, market_account(connection, price.currency, at), "sale", price, order_id, at)
+        post_to_market(connection, "sale", price, order_id, at)
         if self.engine.due(line.chain, line.tier):
             self.engine.install(connection, line.chain, computed[line.chain.id], at)
             chain, row = chain_of_product(connection, self.settings, line.product)
@@ -192,25 +203,28 @@ class Desk:
         if found:
             raise ReleaseRefusedError(found)
         told: dict[str, Document] = {}
+        if line.row.parts_json is not None or line.row.state == PART:
+            told = {"joint_half_width": str(joint_half_width(line.tier.document.noise, CONFIDENCE))}
         if sale is not None:
-            told = {"bundle_order": sale, "discount_minor": line.offered.discount}
+            told |= {"bundle_order": sale, "discount_minor": line.offered.discount}
         receipt = signed_receipt(connection, self.keyring, caller, line, order_id, due, at, leaf, told)
         connection.execute(
-            orders.insert().values(
-                id=order_id,
-                account_id=caller.id,
-                idempotency_key=key,
-                request_digest=digest,
-                product_id=line.product,
-                chain_id=line.chain.id,
-                law=line.tier.law,
+            orders.insert(),
+            {
+                "id": order_id,
+                "account_id": caller.id,
+                "idempotency_key": key,
+                "request_digest": digest,
+                "product_id": line.product,
+                "chain_id": line.chain.id,
+                "law": line.tier.law,
                 **amounts_of(line.offered),
-                sale_id=sale,
-                charge_nano=due,
-                receipt_json=receipt.decode(),
-                leaf_index=leaf.index,
-                created_at=at,
-            )
+                "sale_id": sale,
+                "charge_nano": due,
+                "receipt_json": receipt.decode(),
+                "leaf_index": leaf.index,
+                "created_at": at,
+            },
         )
         if sale is None:
             issue_invoice(connection, order_id)
@@ -224,10 +238,8 @@ class Desk:
         """Return the orders that a key placed: its first, and those of the same sale."""
         found: list[PlacedOrder] = []
         while True:
-            wanted = select(orders).where(
-                orders.c.account_id == caller.id, orders.c.idempotency_key == _PART * len(found) + key
-            )
-            row = connection.execute(wanted).one_or_none()
+            named = {"account": caller.id, "key": _PART * len(found) + key}
+            row = connection.execute(_PLACED, named).one_or_none()
             if row is None:
                 return found
             if row.request_digest != digest:
@@ -239,17 +251,9 @@ class Desk:
             found.append(replace(placed, sale=row.sale_id))
 
     def _entitle(self, connection: Connection, caller: Caller, chain: ChainState, tier: Tier, order_id: str) -> None:
-        held = select(entitlements.c.law).where(
-            entitlements.c.account_id == caller.id,
-            entitlements.c.chain_id == chain.id,
-            entitlements.c.law == tier.law,
-        )
-        if connection.execute(held).one_or_none() is None:
-            connection.execute(
-                entitlements.insert().values(
-                    account_id=caller.id, chain_id=chain.id, law=tier.law, rank=tier.rank, order_id=order_id
-                )
-            )
+        held = {"account_id": caller.id, "chain_id": chain.id, "law": tier.law}
+        if connection.execute(_HELD, held).one_or_none() is None:
+            connection.execute(entitlements.insert(), {**held, "rank": tier.rank, "order_id": order_id})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """A chain, a tier and an answer as the engine reads them from the store."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from app.errors import NotFoundError
 from app.queries.canonical import CanonicalQuery
@@ -24,6 +25,52 @@ __all__ = [
     "offered_laws",
     "tiers_of_chain",
 ]
+
+# Statements of every sale are built once: to build one costs as much as to run it.
+_TIERS = (
+    select(
+        planned_tiers,
+        draws.c.commitment,
+        draws.c.sealed_answer,
+        draws.c.place,
+        draws.c.role,
+        draws.c.parents_json,
+        draws.c.epoch,
+        draws.c.sampler,
+    )
+    .join(
+        draws,
+        (draws.c.chain_id == planned_tiers.c.chain_id) & (draws.c.law == planned_tiers.c.law),
+        isouter=True,
+    )
+    .where(planned_tiers.c.chain_id == bindparam("chain"))
+    .order_by(planned_tiers.c.rank)
+)
+_CHAIN = (
+    select(
+        products.c.id.label("product_id"),
+        products.c.state,
+        products.c.licence,
+        products.c.order_json,
+        products.c.request_json,
+        products.c.parts_json,
+        chains,
+        snapshots.c.file,
+        snapshots.c.seal,
+        snapshots.c.source,
+        datasets.c.owner_id,
+        datasets.c.budget_kind,
+        datasets.c.budget_nano,
+        datasets.c.spent_nano,
+        datasets.c.reserve_low_minor,
+        datasets.c.reserve_high_minor,
+    )
+    .join(chains, chains.c.id == products.c.chain_id)
+    .join(snapshots, snapshots.c.id == chains.c.snapshot_id)
+    .join(datasets, datasets.c.id == chains.c.dataset_id)
+    .where(products.c.id == bindparam("product"))
+)
+_OFFERS = select(offers.c.law).where(offers.c.product_id == bindparam("product"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,54 +158,12 @@ class ChainState:
 
 def tiers_of_chain(connection: Connection, chain: str) -> tuple[Tier, ...]:
     """Return a chain's tiers, most accurate first."""
-    wanted = (
-        select(
-            planned_tiers,
-            draws.c.commitment,
-            draws.c.sealed_answer,
-            draws.c.place,
-            draws.c.role,
-            draws.c.parents_json,
-            draws.c.epoch,
-            draws.c.sampler,
-        )
-        .join(
-            draws,
-            (draws.c.chain_id == planned_tiers.c.chain_id) & (draws.c.law == planned_tiers.c.law),
-            isouter=True,
-        )
-        .where(planned_tiers.c.chain_id == chain)
-        .order_by(planned_tiers.c.rank)
-    )
-    return tuple(_tier(row) for row in connection.execute(wanted))
+    return tuple(_tier(row) for row in connection.execute(_TIERS, {"chain": chain}))
 
 
 def chain_of_product(connection: Connection, settings: Settings, product: str) -> tuple[ChainState, Row[tuple[object]]]:
     """Return a product's chain, and the product's row; raises NotFoundError."""
-    wanted = (
-        select(
-            products.c.id.label("product_id"),
-            products.c.state,
-            products.c.licence,
-            products.c.order_json,
-            products.c.request_json,
-            chains,
-            snapshots.c.file,
-            snapshots.c.seal,
-            snapshots.c.source,
-            datasets.c.owner_id,
-            datasets.c.budget_kind,
-            datasets.c.budget_nano,
-            datasets.c.spent_nano,
-            datasets.c.reserve_low_minor,
-            datasets.c.reserve_high_minor,
-        )
-        .join(chains, chains.c.id == products.c.chain_id)
-        .join(snapshots, snapshots.c.id == chains.c.snapshot_id)
-        .join(datasets, datasets.c.id == chains.c.dataset_id)
-        .where(products.c.id == product)
-    )
-    row = connection.execute(wanted).one_or_none()
+    row = connection.execute(_CHAIN, {"product": product}).one_or_none()
     if row is None:
         raise NotFoundError("product: expected an existing id, got another")
     state = ChainState(
@@ -188,7 +193,7 @@ def chain_of_product(connection: Connection, settings: Settings, product: str) -
 
 def offered_laws(connection: Connection, product: str) -> frozenset[str]:
     """Return the laws that a product offers of its chain."""
-    return frozenset(connection.execute(select(offers.c.law).where(offers.c.product_id == product)).scalars())
+    return frozenset(connection.execute(_OFFERS, {"product": product}).scalars())
 
 
 def answer_document(chain: ChainState, tier: Tier, answer: tuple[int, ...]) -> bytes:
@@ -217,12 +222,17 @@ def _draw(row: Row[tuple[object]]) -> DrawRow:
     return DrawRow(row.place, Role(row.role), parents, row.epoch, row.sampler)
 
 
+@lru_cache(maxsize=4_096)
+def _law(text: str) -> TierLaw:
+    return TierLaw.from_document(msgspec.json.decode(text))
+
+
 def _tier(row: Row[tuple[object]]) -> Tier:
     return Tier(
         chain=row.chain_id,
         law=row.law,
         rank=row.rank,
-        document=TierLaw.from_document(msgspec.json.decode(row.law_json)),
+        document=_law(row.law_json),
         epsilon=row.epsilon,
         level_nano=row.level_nano,
         half_width=row.half_width,

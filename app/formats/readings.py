@@ -95,7 +95,8 @@ def _threshold(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
 
 def _mean(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[Column]:
     numbers = [
-        exact_or_text(name, [entry[name] for entry in entries], "value") for name in ("estimate", "lower", "upper")
+        exact_or_text(name, [entry[name] for entry in entries], "value")
+        for name in ("estimate", "half_width", "lower", "upper")
     ]
     shape = Column("shape", [entry["shape"] for entry in entries])
     return [*numbers, shape, Column("confidence", [document["confidence"]] * len(entries))]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from app.auth.accounts import Role
 from app.clock import new_id
@@ -25,6 +25,12 @@ __all__ = [
     "stored_split",
 ]
 
+_CONTRACT = (
+    select(contracts.c.account_id, contracts.c.rate)
+    .join(datasets, (datasets.c.id == contracts.c.dataset_id) & (datasets.c.contract_version == contracts.c.version))
+    .where(datasets.c.id == bindparam("dataset"))
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Earnings:
@@ -38,14 +44,7 @@ class Earnings:
 
 def contract_of(connection: Connection, dataset: str) -> dict[str, int]:
     """Return the rates in force for a dataset's next sale, by owner."""
-    wanted = (
-        select(contracts.c.account_id, contracts.c.rate)
-        .join(
-            datasets, (datasets.c.id == contracts.c.dataset_id) & (datasets.c.contract_version == contracts.c.version)
-        )
-        .where(datasets.c.id == dataset)
-    )
-    return {row.account_id: row.rate for row in connection.execute(wanted)}
+    return {row.account_id: row.rate for row in connection.execute(_CONTRACT, {"dataset": dataset})}
 
 
 def sign_contract(connection: Connection, dataset: str, rates: Mapping[str, int]) -> int:

@@ -1,39 +1,65 @@
 """Accounts' money: postings that are never edited, and a balance that the store keeps from falling below zero."""
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from app.errors import ConflictError, InsufficientFundsError, NotFoundError
 from app.store.schema import accounts, credit_notes, orders, postings
+from app.views import PostingView
 from pricing.money import Money
 
-__all__ = ["balance", "market_account", "net_paid", "post", "require_funds"]
+__all__ = ["balance", "market_account", "net_paid", "post", "post_to_market", "postings_of", "require_funds"]
+
+_MINE = (orders.c.account_id == bindparam("account")) & (orders.c.chain_id == bindparam("chain"))
+_CREDITED = select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0)).join(
+    orders, orders.c.id == credit_notes.c.order_id
+)
+_NET = select(
+    select(func.coalesce(func.sum(orders.c.amount_minor), 0)).where(_MINE).scalar_subquery().label("paid"),
+    _CREDITED.where(_MINE).scalar_subquery().label("credited"),
+)
+_BALANCE = select(accounts.c.balance_minor, accounts.c.currency).where(accounts.c.id == bindparam("account"))
+_CHANGE = accounts.update().where(accounts.c.id == bindparam("account")).values(balance_minor=bindparam("after"))
 
 
 def balance(connection: Connection, account: str) -> Money:
     """Return what an account holds; raises NotFoundError."""
-    wanted = select(accounts.c.balance_minor, accounts.c.currency).where(accounts.c.id == account)
-    row = connection.execute(wanted).one_or_none()
+    row = connection.execute(_BALANCE, {"account": account}).one_or_none()
     if row is None:
         raise NotFoundError("account: expected an existing id, got another")
     return Money(row.balance_minor, row.currency)
 
 
+def postings_of(connection: Connection, account: str, *, after: int, count: int) -> list[PostingView]:
+    """Return up to `count` postings of an account after its `after`-th, oldest first, numbered within the account.
+
+    Postings are never edited or removed, so an entry keeps its number; the store's own would tell of others' trades.
+    """
+    first = max(after, 0)
+    wanted = select(postings).where(postings.c.account_id == account).order_by(postings.c.id)
+    rows = connection.execute(wanted.offset(first).limit(count))
+    return [
+        PostingView(
+            entry=first + place,
+            kind=row.kind,
+            amount_minor=row.amount_minor,
+            currency=row.currency,
+            reference=row.reference,
+            at=row.at,
+        )
+        for place, row in enumerate(rows, start=1)
+    ]
+
+
 def net_paid(connection: Connection, account: str, chain: str) -> int:
     """Return what an account has paid on a chain less what was credited, in minor units."""
-    mine = (orders.c.account_id == account) & (orders.c.chain_id == chain)
-    paid = select(func.coalesce(func.sum(orders.c.amount_minor), 0)).where(mine)
-    credited = (
-        select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0))
-        .join(orders, orders.c.id == credit_notes.c.order_id)
-        .where(mine)
-    )
-    return int(connection.execute(paid).scalar_one()) - int(connection.execute(credited).scalar_one())
+    row = connection.execute(_NET, {"account": account, "chain": chain}).one()
+    return int(row.paid) - int(row.credited)
 
 
 def market_account(connection: Connection, currency: str, at: str) -> str:
     """Return the market's own account of a currency, opened when it is first needed: it holds fees and suspense."""
-    account = f"market_{currency.lower()}"
+    account = _market(currency)
     if connection.execute(select(accounts.c.id).where(accounts.c.id == account)).one_or_none() is None:
         row = {"id": account, "role": "market", "name": f"market, {currency}", "pseudonym": account}
         connection.execute(
@@ -55,10 +81,10 @@ def post(
     after = held + amount
     if after.amount < 0 and not may_owe:
         raise _short_of(-amount, held)
-    connection.execute(accounts.update().where(accounts.c.id == account).values(balance_minor=after.amount))
+    connection.execute(_CHANGE, {"account": account, "after": after.amount})
     row = {"account_id": account, "kind": kind, "amount_minor": amount.amount, "currency": amount.currency}
     try:
-        connection.execute(postings.insert().values(**row, reference=reference, at=at))
+        connection.execute(postings.insert(), {**row, "reference": reference, "at": at})
     except ConstraintError:
         raise ConflictError("posting: expected a new reference, got one that is posted") from None
     return after
@@ -78,3 +104,15 @@ def _short_of(price: Money, held: Money) -> InsufficientFundsError:
         balance=held.amount,
         currency=held.currency,
     )
+
+
+def post_to_market(connection: Connection, kind: str, amount: Money, reference: str, at: str) -> None:
+    """Post an amount to the market's own account of its currency; raises as `post`."""
+    try:
+        post(connection, _market(amount.currency), kind, amount, reference, at)
+    except NotFoundError:
+        post(connection, market_account(connection, amount.currency, at), kind, amount, reference, at)
+
+
+def _market(currency: str) -> str:
+    return f"market_{currency.lower()}"

@@ -22,11 +22,13 @@ from pricing.owners import reverse_part
 
 __all__ = ["credit_faulty", "credit_order", "invoice_of", "issue_invoice"]
 
+_ISSUED = select(func.coalesce(func.max(invoices.c.number), 0))
+
 
 def issue_invoice(connection: Connection, order: str) -> int:
     """Give an order the next number of the invoices' series and return it."""
-    number = int(connection.execute(select(func.coalesce(func.max(invoices.c.number), 0))).scalar_one()) + 1
-    connection.execute(invoices.insert().values(number=number, order_id=order))
+    number = int(connection.execute(_ISSUED).scalar_one()) + 1
+    connection.execute(invoices.insert(), {"number": number, "order_id": order})
     return number
 
 

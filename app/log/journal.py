@@ -34,6 +34,7 @@ class _Kind(msgspec.Struct, frozen=True):
 
 _KIND = msgspec.json.Decoder(_Kind)
 _BATCH = 1_000
+_NEWEST = select(heads).order_by(heads.c.size.desc()).limit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ def append(
 
     Args:       signing: the number of the key that signs, where it is not the newest (which is only now announced).
     """
-    newest = current_head(connection)
+    newest = connection.execute(_NEWEST).one_or_none()
     at = at if newest is None else max(at, newest.at)
-    frontier = frontier_of(connection)
+    frontier = _frontier(newest)
     bodies, appended = [], []
     for index, make in enumerate(makers, start=frontier.size):
         body = encode(msgspec.structs.replace(make(index), at=at))
@@ -88,20 +89,21 @@ def store_leaves(connection: Connection, frontier: Frontier, bodies: Sequence[by
 def store_head(connection: Connection, frontier: Frontier, head: TreeHead) -> None:
     """Store a signed head with the frontier it was signed over."""
     connection.execute(
-        heads.insert().values(
-            size=head.size,
-            root=head.root,
-            frontier=frontier.encode(),
-            at=head.at,
-            signing_key=head.key,
-            signature=head.signature,
-        )
+        heads.insert(),
+        {
+            "size": head.size,
+            "root": head.root,
+            "frontier": frontier.encode(),
+            "at": head.at,
+            "signing_key": head.key,
+            "signature": head.signature,
+        },
     )
 
 
 def current_head(connection: Connection) -> TreeHead | None:
     """Return the newest signed head, or None before the first leaf."""
-    row = connection.execute(select(heads).order_by(heads.c.size.desc()).limit(1)).one_or_none()
+    row = connection.execute(_NEWEST).one_or_none()
     return None if row is None else _head(row)
 
 
@@ -138,8 +140,10 @@ def leaf_hashes(connection: Connection, size: int) -> list[bytes]:
 
 def frontier_of(connection: Connection) -> Frontier:
     """Return what appending to the log needs; raises IntegrityError where it does not fit the log's size."""
-    wanted = select(heads.c.size, heads.c.frontier).order_by(heads.c.size.desc()).limit(1)
-    row = connection.execute(wanted).one_or_none()
+    return _frontier(connection.execute(_NEWEST).one_or_none())
+
+
+def _frontier(row: Row[Any] | None) -> Frontier:
     if row is None:
         return Frontier()
     try:

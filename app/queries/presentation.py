@@ -23,6 +23,7 @@ __all__ = [
     "QuantileShown",
     "ThresholdShown",
     "ThresholdsShown",
+    "outward",
     "present",
 ]
 
@@ -60,9 +61,13 @@ class QuantileShown(msgspec.Struct, frozen=True, tag="quantile"):
 
 
 class MeanShown(msgspec.Struct, frozen=True):
-    """One mean to 12 digits, its interval rounded outwards; `shape` says whether it is bounded, and on what terms."""
+    """One mean to 12 digits, its interval rounded outwards; `shape` says whether it is bounded, and on what terms.
+
+    `half_width` is the least bar around the estimate as shown that holds the interval, rounded up.
+    """
 
     estimate: str
+    half_width: str | None
     lower: str | None
     upper: str | None
     shape: Shape
@@ -135,7 +140,21 @@ def present(
 def _mean(reading: MeanReading) -> MeanShown:
     lower = None if reading.lower is None else _text(reading.lower, ROUND_FLOOR)
     upper = None if reading.upper is None else _text(reading.upper, ROUND_CEILING)
-    return MeanShown(_text(reading.estimate, ROUND_HALF_EVEN), lower, upper, reading.shape)
+    estimate, bar = _text(reading.estimate, ROUND_HALF_EVEN), None
+    if reading.lower is not None and reading.upper is not None:
+        shown = Fraction(estimate)
+        bar = outward(max(reading.upper - shown, shown - reading.lower))
+    return MeanShown(estimate, bar, lower, upper, reading.shape)
+
+
+def outward(bar: Fraction) -> str:
+    """Return a bar as a decimal of 12 significant digits, rounded up.
+
+    Example:
+        >>> outward(Fraction(2, 3)), outward(Fraction(1, 4))
+        ('0.666666666667', '0.25')
+    """
+    return _text(bar, ROUND_CEILING)
 
 
 def _sure(confidence: float) -> str:

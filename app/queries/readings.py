@@ -14,6 +14,8 @@ __all__ = [
     "NoiseLaw",
     "QuantileReading",
     "ThresholdReading",
+    "joint_half_width",
+    "mean_bar",
     "read_mean",
     "read_quantile",
     "read_threshold",
@@ -166,8 +168,7 @@ def read_mean(
         >>> float(shown.estimate), round(float(shown.lower), 3), round(float(shown.upper), 3), shown.shape
         (8.5, 8.264, 8.755, 'bounded')
     """
-    each = 1 - (1 - confidence) / 2
-    around, within = (law.half_width(each) for law in laws)
+    around, within = (joint_half_width(law, confidence) for law in laws)
     estimate = centre + grain * Fraction(total, max(count, 1))
     if count + within < 1:
         return MeanReading(estimate, None, None, "unbounded")
@@ -177,3 +178,36 @@ def read_mean(
     upper = Fraction(high, most if high < 0 else fewest)
     shape: Shape = "bounded" if count - within >= 1 else "bounded if any row"
     return MeanReading(estimate, centre + grain * lower, centre + grain * upper, shape)
+
+
+def joint_half_width(law: NoiseLaw, confidence: Fraction) -> int:
+    """Return the half-width that one of a mean's two laws keeps to, so that both do together with `confidence`.
+
+    Each misses its own with probability at most (1 − confidence)/2; by the union bound both hold at once otherwise.
+
+    Example:
+        >>> from tiers.noise.tsg import TwoSidedGeometric
+        >>> joint_half_width(TwoSidedGeometric(Fraction(1)), Fraction(95, 100))
+        4
+    """
+    return law.half_width(1 - (1 - confidence) / 2)
+
+
+def mean_bar(widths: tuple[int, int], *, reach: int, rows: int, grain: Fraction) -> Fraction | None:
+    """Return a bar of a mean's estimate that holds for every table with at least `rows` rows; None if there is none.
+
+    γ·(h_S + R·h_N)/(rows − h_N) for h_N < rows. No unit's total passes R steps and each has a row: |S| ≤ R·N. On the
+    event that both noises keep to their half-widths, s/n − S/N = (e_S − (S/N)·e_N)/n with n ≥ N − h_N. No smaller bar
+    would do: it is reached at S = R·N, e_S = h_S, e_N = −h_N. It is known before anything is sold, as no released
+    number is in it; the interval that is read off the answers (`read_mean`) needs no such R, and is the one shown then.
+
+    Guarantee:  P(|estimate − mean| ≤ bar) ≥ confidence for every N ≥ rows and |S| ≤ R·N, if `widths` are the
+                `joint_half_width`s of sum and count at that confidence.
+    Args:       widths: h_S in steps, h_N in rows. reach: R, in steps. grain: γ, the step in units of the column.
+    Returns:    an exact fraction, in units of the column.
+    Example:
+        >>> mean_bar((40, 4), reach=10, rows=104, grain=Fraction(1, 2))
+        Fraction(2, 5)
+    """
+    around, within = widths
+    return None if rows <= within else grain * Fraction(around + reach * within, rows - within)

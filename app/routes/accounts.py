@@ -2,25 +2,27 @@
 
 from typing import Any
 
-from litestar import Request, get, post
+from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection, select
 
+from app.asks import PageQuery
 from app.auth.accounts import Caller, Role, create_account, holder_of
 from app.clock import time_text
 from app.errors import ConflictError, ForbiddenError, InvalidRequestError
 from app.ledger.budget import nano_text
-from app.ledger.money import balance
+from app.ledger.money import balance, postings_of
 from app.ledger.money import post as post_money
 from app.market import Market
+from app.routes.paging import page, read_query
 from app.store.schema import accounts
-from app.views import AccountView
+from app.views import AccountView, PostingView
 from app.wire import AccountRequest, DepositRequest
 from pricing.money import Money, check_currency
 from tiers.budget import nano_up, parse_epsilon
 
-__all__ = ["create", "deposit", "whoami"]
+__all__ = ["create", "deposit", "statement", "whoami"]
 
 EVERYBODY = tuple(Role)
 
@@ -72,6 +74,16 @@ async def deposit(
 async def whoami(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> AccountView:
     """Return the caller's own account."""
     return await market.database.read(lambda connection: _view(connection, request.user))
+
+
+@get("/v1/account/postings", opt={"roles": EVERYBODY, "query": PageQuery})
+async def statement(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[list[PostingView]]:
+    """Return the caller's statement in pages: deposits, payments, credits, payouts. `after`: the last `entry` seen."""
+    wanted = read_query(request, PageQuery)
+    found = await market.database.read(
+        lambda connection: postings_of(connection, request.user.id, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda posting: posting.entry)
 
 
 def _view(connection: Connection, holder: Caller, api_key: str | None = None) -> AccountView:

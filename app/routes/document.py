@@ -66,7 +66,15 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
 }
 _PAGED = {
     ("GET", path)
-    for path in ("/v1/accounts", "/v1/audits", "/v1/bundles", "/v1/products", "/v1/orders", "/v1/entitlements")
+    for path in (
+        "/v1/account/postings",
+        "/v1/accounts",
+        "/v1/audits",
+        "/v1/bundles",
+        "/v1/products",
+        "/v1/orders",
+        "/v1/entitlements",
+    )
 }
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",

@@ -57,7 +57,7 @@ async def quote(
     request: Request[Caller, Any, Any], data: JSONBody[QuoteRequest], market: NamedDependency[Market]
 ) -> dict[str, Any]:
     """Quote one tier: list price, credit for what is paid on the chain, and how long the quote holds."""
-    selection = Selection(law=data.law, epsilon=data.epsilon, within=data.within)
+    selection = Selection(law=data.law, epsilon=data.epsilon, within=data.within, rows=data.rows)
     caller, now = request.user, market.clock()
     offered = await market.database.write(
         lambda connection: offer(connection, market.settings, caller, data.product, selection, now)

@@ -277,7 +277,7 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
         )
         for table in connection.execute(of_panels).scalars().all():
             connection.execute(text(f"DROP TABLE {table}"))
-        for table in ("audit_reports", "frozen_chains", "redo_records", "rights_epoch"):
+        for table in ("exports", "audit_reports", "frozen_chains", "redo_records", "rights_epoch"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
     engine.dispose()

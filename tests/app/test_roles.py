@@ -12,6 +12,7 @@ MATRIX: dict[tuple[str, str], set[str]] = {
     ("POST", "/v1/accounts"): {"operator"},
     ("POST", "/v1/accounts/{account}/deposits"): {"operator"},
     ("GET", "/v1/account"): ALL,
+    ("GET", "/v1/account/postings"): ALL,
     ("GET", "/v1/accounts"): {"operator"},
     ("GET", "/v1/accounts/{account}"): {"operator"},
     ("GET", "/v1/accounts/{account}/keys"): {"operator"},

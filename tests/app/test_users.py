@@ -258,3 +258,36 @@ def test_four_processes_honour_a_revocation_within_a_second(tmp_path: Path) -> N
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
+
+
+def test_a_statement_is_every_deposit_payment_and_credit_of_the_account_and_of_no_other(fair: Fair) -> None:
+    product = fair.product(fair.dataset())
+    buyer, other = fair.person(deposit=10_000), fair.person(deposit=10_000)
+    orders = []
+    for epsilon in ("0.5", "1"):
+        fair.buy(other, product, epsilon)
+        orders.append(fair.buy(buyer, product, epsilon)["receipt"])
+    credit = {"amount_minor": 500, "reason": "pricing error"}
+    fair.client.post(f"/v1/orders/{orders[0]['order']}/credits", json=credit, headers=fair.operator.headers)
+    lines = fair.client.get("/v1/account/postings", headers=buyer.headers).json()
+    seen = [(line["entry"], line["kind"], line["amount_minor"], line["currency"]) for line in lines]
+    assert seen == [
+        (1, "deposit", 10_000, "EUR"),
+        (2, "payment", -1200, "EUR"),
+        (3, "payment", -1800, "EUR"),
+        (4, "credit", 500, "EUR"),
+    ]
+    assert [line["reference"] for line in lines[1:3]] == [receipt["order"] for receipt in orders]
+    held = fair.client.get("/v1/account", headers=buyer.headers).json()["balance_minor"]
+    assert sum(line["amount_minor"] for line in lines) == held
+    first = fair.client.get("/v1/account/postings?count=3", headers=buyer.headers)
+    assert (first.json(), first.headers["link"]) == (
+        lines[:3],
+        '</v1/account/postings?count=3&after=3>; rel="next"',
+    )
+    rest = fair.client.get("/v1/account/postings?count=3&after=3", headers=buyer.headers)
+    assert (rest.json(), "link" in rest.headers) == (lines[3:], False)
+    assert fair.client.get("/v1/account/postings?count=0", headers=buyer.headers).status_code == 400
+    fair.client.post("/v1/payouts", json={"currency": "EUR"}, headers=fair.operator.headers)
+    (paid,) = fair.client.get("/v1/account/postings", headers=fair.owner().headers).json()
+    assert (paid["entry"], paid["kind"], paid["amount_minor"] > 0) == (1, "payout", True)

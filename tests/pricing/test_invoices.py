@@ -30,6 +30,8 @@ RECEIPT = Receipt(
     leaf_hash="cd" * 32,
     key=1,
     same_as_above="0.5679",
+    half_width="9",
+    joint_half_width="11",
 )
 
 
@@ -155,6 +157,8 @@ def test_a_receipt_says_what_was_quoted_and_sold():
         "currency": "EUR",
         "epsilon": "0.5",
         "fingerprint": "f1",
+        "half_width": "9",
+        "joint_half_width": "11",
         "key": 1,
         "law": "tsg:1",
         "leaf_hash": "cd" * 32,
