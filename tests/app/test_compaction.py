@@ -1,6 +1,7 @@
 """A redo file that a backup has caught up with: shorter, and it still brings that backup to today."""
 
 import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from app.backup import back_up, compact_redo, restore
 from app.errors import ForkedLogError, IntegrityError, StoreBehindError
 from app.settings import Settings
-from app.store.redo import RedoFile
+from app.store.redo import Mark, RedoFile, RedoRecord
 from tests.app.test_rollback import rows_of
 from tests.conftest import TOTAL, open_fair
 
@@ -75,3 +76,25 @@ def test_a_backup_that_is_damaged_or_another_market_s_takes_nothing_off_the_file
     with pytest.raises(IntegrityError):
         compact_redo(settings, tmp_path / "damaged.tar")
     assert settings.redo.read_bytes() == before
+
+
+def test_a_long_file_is_read_in_pieces(tmp_path: Path) -> None:
+    """However much was written while nobody looked, one record is held at a time; a line that was cut short goes."""
+    path, size = tmp_path / "redo.ndjson", 40_000
+    writer, mark = RedoFile(path), Mark()
+    for _ in range(200):
+        record = RedoRecord.of(mark, [], [], bytes(size))
+        writer.append(record)
+        mark = record.mark
+    writer.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"n":201,')
+    reader = RedoFile(path)
+    tracemalloc.start()
+    reader.refresh()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reader.last == mark
+    assert most < len(whole) / 3
+    assert path.read_bytes() == whole
+    reader.close()
