@@ -175,8 +175,7 @@ def _searched(good: Good, search: Search, level: int, limit: Limit) -> Finding:
         found, stage = search.integer(limit, bound, below=price), 3
     if found.cost is not None and found.cost < price:
         return Finding(name, Verdict.ARBITRAGE, price, stage, found.lower_bound, found.cost, found.names)
-    safe = found.proven and (found.cost is None or found.cost >= price)
-    return Finding(name, _verdict(safe=safe), price, stage, found.lower_bound)
+    return Finding(name, _verdict(safe=found.proven), price, stage, found.lower_bound)
 
 
 def _verdict(*, safe: bool) -> Verdict:

@@ -25,7 +25,7 @@ from app.queries.conditions import Atom, Condition, Junction, condition_document
 from app.queries.measures import measure_document
 from tiers.canonical import canonical_bytes
 
-__all__ = ["Part", "clamp_of", "measure_of", "mentioned", "parts_of", "summed_column"]
+__all__ = ["Part", "clamp_of", "measure_of", "mentioned", "one_lattice", "parts_of", "summed_column"]
 
 Row: TypeAlias = Mapping[str, float]
 
@@ -69,6 +69,19 @@ def clamp_of(query: CanonicalQuery) -> frozenset[int]:
     """Return the two ends of a sum's clamp: where its dependence on a total bends, and no other question's does."""
     measure = query.measure
     return frozenset((measure.lower, measure.upper)) if isinstance(measure, SumSteps) else frozenset()
+
+
+def one_lattice(first: CanonicalQuery, second: CanonicalQuery) -> bool:
+    """Tell whether two sums of a column count in the same steps from the same centre, and every step is a value's own.
+
+    Else they may be one function after all: a whole number is 2 half steps; a value less 1, clamped to 0..5, is the
+    value clamped to 1..6, less 1 for each row; and where totals are even, what is clamped to 5 lies between 4 and 6.
+    """
+    one, other = first.measure, second.measure
+    if not isinstance(one, SumSteps) or not isinstance(other, SumSteps):
+        return False
+    finer = one.column.type == "integer" and one.grain_exponent < 0
+    return not finer and (one.grain_exponent, one.centre) == (other.grain_exponent, other.centre)
 
 
 def mentioned(query: CanonicalQuery) -> frozenset[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from app.catalog.classes import OPEN, Judged, Offer, Pack
-from app.catalog.parts import clamp_of, measure_of, mentioned, parts_of, summed_column
+from app.catalog.parts import clamp_of, measure_of, mentioned, one_lattice, parts_of, summed_column
 from app.queries.canonical import CanonicalQuery
 from pricing.arbitrage import Finding, Verdict
 from pricing.limit import UNLIMITED, Limit
@@ -189,8 +189,9 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> dict[str, str]:
     What differs in clamps or bounds is another function of the data, bent at other totals, and no combination
     straightens a bend that nothing else has. So those alone bear on an offer that count or sum the very same way; those
     whose conditions read the column that it sums (or that sum one which its conditions read), and so on from them; and
-    other clamps of the same column, if they have both of its bends between them. And clamps whose ends close a circle
-    count: what is clamped to 0..5 and to 5..10 is together what is clamped to 0..10, and 5 for each unit.
+    other sums of the same column, if they have both of its bends between them or count in other steps. And clamps whose
+    ends close a circle count: what is clamped to 0..5 and to 5..10 is together what is clamped to 0..10, and 5 for each
+    unit; and so do two sums from other centres.
     """
     others = [other for other in offers if other.snapshot == offer.snapshot and other.chain != offer.chain]
     if offer.query.ranges:
@@ -207,10 +208,10 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> dict[str, str]:
     clamped = [other for other in others if other.chain not in kin and _same_column(offer.query, other.query)]
     for other in clamped:
         bends |= clamp_of(other.query)
-    if clamped and clamp_of(offer.query) <= bends:
-        kin |= {other.chain: other for other in clamped}
+    whole = clamped and clamp_of(offer.query) <= bends
+    kin |= {other.chain: other for other in clamped if whole or not one_lattice(offer.query, other.query)}
     bases = {part.base for part in parts_of(offer.query)}
-    if len(bases) != 1 and len(kin) > 1:
+    if len(bases) != 1:
         return {chain: other.title for chain, other in kin.items() if chain != offer.chain}
     return {
         chain: other.title for chain, other in kin.items() if {part.base for part in parts_of(other.query)} != bases
@@ -218,11 +219,12 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> dict[str, str]:
 
 
 def _counters(offer: Offer, others: Sequence[Offer]) -> list[Offer]:
-    """Return the sums of each column, the offer's own left out, whose clamps close a circle."""
+    """Return the sums of each column, the offer's own left out, whose clamps close a circle or whose steps differ."""
     found: list[Offer] = []
     for column in {summed_column(other.query) for other in others} - {None, summed_column(offer.query)}:
         sums = [other for other in others if summed_column(other.query) == column]
-        if _circle({clamp_of(other.query) for other in sums}):
+        mixed = any(not one_lattice(sums[0].query, other.query) for other in sums[1:])
+        if mixed or _circle({clamp_of(other.query) for other in sums}):
             found += sums
     return found
 

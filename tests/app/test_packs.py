@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from app.catalog.classes import Judged, Offer, Pack, check_catalogue
-from app.catalog.verdicts import ruling_of_pack
+from app.catalog.shelf import Listed, Proposal, Shelf, rulings_around, shelf_of
+from app.catalog.verdicts import Ruling, ruling_of_pack, worst_ruling
 from app.queries.canonical import canonicalise
 from app.queries.model import Query, Sum
 from pricing.arbitrage import Finding, Verdict
@@ -80,6 +81,34 @@ def test_two_tiers_of_a_mean_that_fall_with_accuracy_are_arbitrage() -> None:
     low = Pack("mean low", 120, (("sum", "sum @ 8.0"), ("count", "count @ 8.0")))
     found = judge_pack(low, [total_of, count_of], packs=[MEAN])
     assert (found.verdict, found.bundle, found.cost_minor) == ("arbitrage", ("mean",), 100)
+
+
+def around(offers: list[Offer], chain: str) -> dict[str, Ruling]:
+    return rulings_around(Proposal(Shelf(tuple(offers), (MEAN,)), "s", frozenset([chain])))
+
+
+def test_a_write_bears_on_packs_on_their_other_parts_classes_and_on_nothing_else() -> None:
+    apart = offer("apart", Query(measure=Sum(column="amount", lower="1", upper="7", grain_exponent=0)), (1.0, 5))
+    offers = [SUM, COUNT, *COUNTS, *sums(40), apart]
+    assert set(around(offers, "count a")) == {"sum", "count a", "count b"}, "the count's class, and the mean by its sum"
+    assert set(around(offers, "count")) == {"sum", "count a", "count b", "sum a", "sum b"}, "the mean has another price"
+    assert set(around(offers, "apart")) == {"apart"}
+    assert {around(offers, chain)["sum"].verdict for chain in ("count a", "sum a")} == {"uncertified"}, (
+        "both parts seen"
+    )
+
+
+def test_a_tier_is_priced_as_it_is_sold_alone_in_whatever_order_it_is_listed() -> None:
+    def one(mean: str | None) -> Listed:
+        return Listed(mean, "d", "s", "count", mean or "Count", COUNT.query, "EUR", "law", "1", 2.0, 7)
+
+    for listed in ([one(None), one("mean")], [one("mean"), one(None)]):
+        assert shelf_of(listed).offers[0].tiers == (("Count @ ε 1", 2.0, 7),)
+
+
+def test_of_verdicts_that_are_all_safe_the_one_settled_last_is_told() -> None:
+    for stages in ((1, 2), (2, 1)):
+        assert worst_ruling([Ruling("safe", stage=stage) for stage in stages]).stage == 2
 
 
 def test_a_chain_that_only_means_sell_has_no_verdict_of_its_own() -> None:

@@ -17,7 +17,8 @@ from app.catalog.verdicts import rulings_of
 from app.jobs.runner import Jobs
 from app.market import recorder_of
 from app.queries.canonical import canonicalise
-from app.queries.model import Count, GroupByKeys, In, Query, Sum
+from app.queries.component import components
+from app.queries.model import Count, GroupByKeys, In, Mean, Query, Sum
 from app.queries.schema import Column, DatasetSchema
 from app.store.database import Database, open_engine
 from app.store.schema import jobs, price_verdicts
@@ -62,6 +63,25 @@ def test_a_clamp_both_of_whose_bends_others_have_is_not_called_safe() -> None:
         "could be combined in ways that are not compared, with: high, low",
     )
     assert judge(wide, pieces[:1]).verdict == "safe", "nothing else bends at 10"
+
+
+def test_the_same_clamp_over_other_rows_of_a_person_is_not_called_safe() -> None:
+    persons = DatasetSchema(
+        columns=(*SCHEMA.columns, Column(name="person", type="text")),
+        salt="0" * 64,
+        max_rows_per_unit=2,
+        max_groups_per_unit=1,
+        unit="person",
+        ordering=("amount",),
+    )
+
+    def one(rows: int) -> Offer:
+        mean = Mean(column="amount", centre="0", lower="0", upper="10", grain_exponent=0, sum_share="0.5")
+        total, _ = components(canonicalise(Query(measure=mean, rows_per_unit=rows), persons))
+        return Offer("d", "s", str(rows), str(rows), total.query, "EUR", ((str(rows), 1.0, 10),))
+
+    assert judge(one(1), [one(2)]).verdict == "uncertified", "both bend where the other does"
+    assert judge(one(1), []).verdict == "safe"
 
 
 def test_a_histogram_of_the_column_that_is_summed_bears_on_the_sum() -> None:

@@ -120,6 +120,11 @@ def test_the_default_price_function_is_certified_by_stage_one():
     assert {finding.verdict for finding in found} == {Verdict.SAFE}
 
 
+def test_the_first_stage_alone_says_safe_or_nothing():
+    found = verdicts(total_over_bins(), 1)
+    assert (found["total@0.25"].verdict, found["total@0.25"].stage) == (Verdict.UNCERTIFIED, 1)
+
+
 def test_a_price_that_needs_the_second_stage():
     catalogue = intervals(lambda length, e: 500 * e**3 * math.sqrt(length))
     first, second = (audit_catalogue(catalogue, level) for level in (1, 2))
@@ -284,6 +289,8 @@ def test_out_of_time_is_uncertified_never_safe():
     found = audit_catalogue(total_over_bins(), 3, over)
     assert {finding.verdict for finding in found if finding.price} == {Verdict.UNCERTIFIED}
     assert not cheapest_bundle("total@0.25", total_over_bins(), over).proven
+    free = Catalogue((tier("gift", 1, 0, [ALL]), tier("total", 0.5, 0, [ALL])))
+    assert {found.verdict for found in audit_catalogue(free, 3, over)} == {Verdict.SAFE}, "nothing costs less"
 
 
 def test_a_solver_that_stops_early_is_not_believed(monkeypatch):
