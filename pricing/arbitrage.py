@@ -1,13 +1,12 @@
 """Whether any good of a catalogue can be had for less by combining others: certificate, relaxation, exact search."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 from typing import Literal
 
 from pricing.catalogue import Catalogue, Good
-from pricing.errors import ArbitrageError, InvalidProductError
+from pricing.errors import InvalidProductError
 from pricing.limit import UNLIMITED, Limit
 from pricing.reach import market_for, yields
 from pricing.search import Cheapest, Search
@@ -19,7 +18,6 @@ __all__ = [
     "cheapest_bundle",
     "l1_bound",
     "lp_bound",
-    "require_no_arbitrage",
 ]
 
 
@@ -132,20 +130,6 @@ def audit_catalogue(catalogue: Catalogue, level: Literal[1, 2, 3], limit: Limit 
         findings.append(_finding(good, catalogue, level, limit))
         limit.progress("arbitrage", done, len(goods))
     return findings
-
-
-def require_no_arbitrage(findings: Sequence[Finding]) -> None:
-    """Pass if no finding is an arbitrage.
-
-    Raises:     ArbitrageError: the first one. InvalidProductError: no finding at all, which proves nothing.
-    Example:
-                >>> require_no_arbitrage([Finding("total@1", Verdict.SAFE, 3000, 1, 3100.0)])
-    """
-    if not findings:
-        raise InvalidProductError("findings", "at least one", findings)
-    for finding in findings:
-        if finding.cost is not None and finding.verdict is Verdict.ARBITRAGE:
-            raise ArbitrageError(finding.name, finding.price, finding.bundle, finding.cost)
 
 
 def _finding(good: Good, catalogue: Catalogue, level: int, limit: Limit) -> Finding:

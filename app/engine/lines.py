@@ -1,6 +1,6 @@
 """The lines of a sale: a tier of a chain each, priced and charged one after another as they would be sold together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -61,21 +61,23 @@ def priced_lines(
     caller: Caller,
     asked: Sequence[tuple[str, str]],
     bundle_price: int | None = None,
+    admit: Callable[[int, Row[Any]], None] = lambda _place, _row: None,
 ) -> list[SaleLine]:
     """Return what products' laws cost a caller now, bought in this order in one sale.
 
     Reserves are counted along the sale: each line's stretch of its dataset's budget begins where the one before ends.
 
     Args:       asked: product and law each, of different chains. bundle_price: of a bundle of them all; None where each
-                is sold at its own price.
+                is sold at its own price. admit: told each line's place and product, to refuse it before it is priced.
     Raises:     ForbiddenError: a tier above the role's ceiling. CurrencyMismatchError: an account of another currency.
                 ChainFrozenError, NotFoundError.
     """
     spent: dict[str, int] = {}
     held_in = balance(connection, caller.id).currency
     loaded = []
-    for product, law in asked:
+    for place, (product, law) in enumerate(asked):
         chain, row = chain_of_product(connection, settings, product)
+        admit(place, row)
         refuse_frozen(connection, chain.id)
         chain = replace(chain, spent_nano=spent.get(chain.dataset, chain.spent_nano))
         tier, book = chain.tier(law), book_of_chain(connection, chain.id)

@@ -144,13 +144,14 @@ class Desk:
     ) -> list["_Admitted"]:
         """Decide on all lines together: rights, prices, budgets, pace and money, before anything is written."""
         first = cited[0]
-        loaded = [chain_of_product(connection, self.settings, each.product_id)[1] for each in cited]
-        for place, row in enumerate(loaded):
+
+        def on_sale(place: int, row: Row[Any]) -> None:
             _check_licence(row, caller, licence)
             refuse_off_sale(row, caller, part=place > 0 and (first.bundle_id is None or row.state == PART))
+
         price = None if first.bundle_id is None else bundle_price_now(connection, caller, first)
         asked = [(each.product_id, each.law) for each in cited]
-        lines = priced_lines(connection, self.settings, caller, asked, price)
+        lines = priced_lines(connection, self.settings, caller, asked, price, on_sale)
         if price is None:  # a mean is its two parts together
             refuse_above_ceiling(caller, sum((line.tier.document.epsilon() for line in lines), Fraction(0)))
         dues: dict[str, int] = {}

@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from pricing import search as search_module
 from pricing.arbitrage import (
-    Finding,
     Verdict,
     audit_catalogue,
     cheapest_bundle,
     l1_bound,
     lp_bound,
-    require_no_arbitrage,
 )
 from pricing.catalogue import Bundle, Catalogue, Product
-from pricing.errors import ArbitrageError, InvalidProductError, UnknownTierError
+from pricing.errors import InvalidProductError, UnknownTierError
 from pricing.limit import Limit
 from tests.pricing.market import (
     brute_cheapest,
@@ -325,14 +323,6 @@ def test_progress_is_reported_for_every_good():
     steps = []
     audit_catalogue(total_over_bins(), 1, Limit(progress=lambda *step: steps.append(step)))
     assert steps == [("arbitrage", done, 11) for done in range(1, 12)]
-
-
-def test_requiring_no_arbitrage_names_the_bundle_and_refuses_an_empty_list():
-    with pytest.raises(ArbitrageError, match=r"price of 'total@0.25': expected at most 4000"):
-        require_no_arbitrage(audit_catalogue(total_over_bins(), 3))
-    with pytest.raises(InvalidProductError, match="findings: expected at least one"):
-        require_no_arbitrage([])
-    require_no_arbitrage([Finding("a", Verdict.UNCERTIFIED, 1, 1, 0.0)])
 
 
 @pytest.mark.parametrize("level", [0, 4, "3", None])
