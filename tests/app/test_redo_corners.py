@@ -1,0 +1,67 @@
+"""Corners of the redo file: a refused commit that another process carried out, and a backup that the file never reached."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+
+from app.errors import ForkedLogError, StoreUnavailableError
+from app.market import Market, recorder_of
+from app.settings import Settings
+from app.store.database import open_engine, write_once
+from app.store.redo import Mark, RedoFile, RedoRecord
+from tests.app.test_rollback import named, names, read
+
+
+@pytest.fixture
+def market(settings: Settings) -> Iterator[Market]:
+    market = Market(settings)
+    yield market
+    market.database.close()
+
+
+def test_a_refused_commit_that_another_process_carried_out_is_not_made_void(market: Market) -> None:
+    def full(_connection: Any) -> None:
+        raise OperationalError("COMMIT", {}, Exception("disk full"))
+
+    event.listen(market.database._writing, "commit", full)
+    with pytest.raises(StoreUnavailableError):
+        market.database.submit(named("a")).result()
+    event.remove(market.database._writing, "commit", full)
+    other, engine = recorder_of(market.settings, market.keyring), open_engine(market.settings.database_url)
+    write_once(engine, other, lambda _: None)
+    assert names(market) == ["a"], "recorded, so the next writer finished it"
+    market.database.submit(lambda _: None).result()
+    market.database.submit(named("b")).result()
+    assert not [record for record in read(market.settings) if record.void]
+    write_once(engine, other, named("c"))
+    assert (names(market), market.database.standing) == (["a", "b", "c"], "current")
+    other.close()
+    engine.dispose()
+
+
+def written(path: Path, count: int) -> RedoFile:
+    file, mark = RedoFile(path), Mark()
+    for place in range(count):
+        record = RedoRecord.of(mark, [], [], bytes([place]))
+        file.append(record)
+        mark = record.mark
+    return file
+
+
+@pytest.mark.parametrize("beyond", [4, 9])
+def test_a_file_that_does_not_reach_a_backup_is_left_as_it_is(tmp_path: Path, beyond: int) -> None:
+    file = written(tmp_path / "redo", 3)
+    before = (tmp_path / "redo").read_bytes()
+    with pytest.raises(ForkedLogError, match="history that the backup holds"):
+        file.compact(beyond, None)
+    assert (tmp_path / "redo").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["redo"]
+    assert file.compact(2, None) == 1, "the second stays as a mark of where the file begins"
+    assert [record.n for record in file.records()] == [2, 3]
+    with pytest.raises(ForkedLogError):
+        file.compact(1, None)
+    file.close()
