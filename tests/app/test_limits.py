@@ -252,3 +252,24 @@ def test_limits_come_from_the_environment(tmp_path: Path) -> None:
     for bad in ("-1", "x", "1e3", "٣", "", "9" * 30):
         with pytest.raises(InvalidRequestError):
             Settings.from_environment(environment | {"TIERMARKET_READS_PER_MINUTE": bad})
+
+
+class Asked:
+    """Buckets that give all that is asked for, and remember how much that was."""
+
+    def __init__(self) -> None:
+        self.wants: list[int] = []
+
+    async def take(self, name: str, rate: int, want: int) -> Taken:
+        self.wants.append(want)
+        return Taken(want, 0)
+
+
+@pytest.mark.parametrize(("rate", "most"), [(1, 1), (39, 1), (400, 20), (60_000, 1_024), (10**9, 1_024)])
+async def test_no_worker_takes_more_than_a_twentieth_of_a_minute_at_once(rate: int, most: int) -> None:
+    buckets = Asked()
+    limiter = Limiter(buckets, Clock())
+    for _ in range(5_000):
+        await limiter.admit("read:a", rate, "reads")
+    assert max(buckets.wants) == most
+    assert buckets.wants == sorted(buckets.wants), "doubled while all is spent"

@@ -1,5 +1,6 @@
 """Corners of the redo file: a refused commit that another process carried out, and a backup that the file never reached."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from app.errors import ForkedLogError, StoreUnavailableError
+from app.log.heads import TreeHead
 from app.market import Market, recorder_of
 from app.settings import Settings
+from app.store import redo
 from app.store.database import open_engine, write_once
 from app.store.redo import Mark, RedoFile, RedoRecord
 from tests.app.test_rollback import named, names, read
@@ -64,4 +67,33 @@ def test_a_file_that_does_not_reach_a_backup_is_left_as_it_is(tmp_path: Path, be
     assert [record.n for record in file.records()] == [2, 3]
     with pytest.raises(ForkedLogError):
         file.compact(1, None)
+    file.close()
+
+
+def test_a_compacted_file_still_knows_the_head_that_the_backup_was_signed_at(tmp_path: Path) -> None:
+    file = written(tmp_path / "redo", 3)
+    head = TreeHead(size=7, root="a" * 64, at="2026-01-01", key=1, signature="b" * 128)
+    file.compact(3, head)
+    assert (file.head, file.last.n) == (head, 3)
+    file.close()
+    again = RedoFile(tmp_path / "redo")
+    again.refresh()
+    assert (again.head, again.last.n) == (head, 3), "so that a store without it is seen to be behind"
+    again.close()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 40])
+def test_a_record_of_which_the_disk_takes_a_part_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    file, write = written(tmp_path / "redo", 2), os.write
+    before, record = (tmp_path / "redo").read_bytes(), RedoRecord.of(file.last, [], [], b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(redo.os, "write", lambda handle, line: write(handle, line[:taken]))
+        with pytest.raises(StoreUnavailableError, match="room for a record"):
+            file.append(record)
+    assert (tmp_path / "redo").read_bytes() == before
+    assert file.last.n == 2
+    file.append(record)
+    assert [each.n for each in file.records()] == [1, 2, 3]
     file.close()
