@@ -1,7 +1,9 @@
 """Corners of the redo file: a refused commit that another process carried out, and a backup that the file never reached."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +99,32 @@ def test_a_record_of_which_the_disk_takes_a_part_leaves_the_file_as_it_was(
     file.append(record)
     assert [each.n for each in file.records()] == [1, 2, 3]
     file.close()
+
+
+def test_a_write_is_on_the_disk_before_anybody_is_told(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, fsync = list[int](), os.fsync
+
+    def watched(handle: int) -> None:
+        synced.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    monkeypatch.setattr(redo.os, "fsync", watched)
+    market.database.submit(named("a")).result(20)
+    assert market.settings.redo.stat().st_ino in synced
+
+
+def test_a_writer_takes_its_turn_before_it_reads_anything(tmp_path: Path) -> None:
+    """Else what it decides by may be older than what it writes over."""
+    path = tmp_path / "a.db"
+    engine = open_engine(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        with engine.connect() as reading, reading.begin():
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        with (
+            engine.execution_options(writing=True).connect() as writing,
+            writing.begin(),
+            pytest.raises(sqlite3.OperationalError, match="locked"),
+        ):
+            other.execute("BEGIN IMMEDIATE")
+    engine.dispose()
