@@ -5,6 +5,7 @@ from pathlib import Path
 
 import rich_click as click
 
+from app.adaptive.commands import adaptive
 from app.audit.commands import audit, receipt
 from app.operations import OPERATORS, settings_at, spoken
 
@@ -70,7 +71,7 @@ def operator_key(state: Path) -> None:
         click.echo(open_operator(settings_at(state)))
 
 
-for command in (*OPERATORS, audit, receipt):
+for command in (*OPERATORS, adaptive, audit, receipt):
     main.add_command(command)
 
 
@@ -145,7 +146,10 @@ def _minor_units(text: str) -> list[int]:
 @click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(0.1, 3600))
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def simulate_menu(demand: Path, current: str | None, seconds: float, as_json: bool) -> None:
-    """Compare menus on the DEMAND file: [{"count": 5, "values_minor": [9000, 4000, 1000]}, …], most accurate first."""
+    """Compare menus on the DEMAND file: [{"count": 5, "values_minor": [9000, 4000, 1000]}, …], most accurate first.
+
+    The file may also be the API's own request, {"demand": […]}, without a product.
+    """
     import time
 
     import msgspec
@@ -153,14 +157,19 @@ def simulate_menu(demand: Path, current: str | None, seconds: float, as_json: bo
     from app.catalog.simulation import Demand, simulate
     from app.errors import InvalidRequestError
     from app.strict import check_json
-    from app.wire import DemandRequest
+    from app.wire import DemandRequest, SimulationRequest
     from pricing.errors import PricingError
     from pricing.limit import limit_of
 
     try:
         raw = demand.read_bytes()
         check_json(demand.name, raw)
-        kinds = msgspec.json.decode(raw, type=list[DemandRequest])
+        given = msgspec.json.decode(raw, type=list[DemandRequest] | SimulationRequest)
+        if isinstance(given, SimulationRequest) and given.product is not None:
+            raise InvalidRequestError(
+                "product: expected none without a server (give its prices with --current), got one"
+            )
+        kinds = given.demand if isinstance(given, SimulationRequest) else given
         prices = None if current is None else _minor_units(current)
         data = Demand(tuple(kind.count for kind in kinds), tuple(kind.values_minor for kind in kinds))
         outcome = simulate(data, prices, limit_of(seconds, time.monotonic))

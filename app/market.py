@@ -1,6 +1,7 @@
 """The market of one process: its parts, put together once, and the few acts that span several of them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -261,10 +262,11 @@ class Market:
             return await loop.run_in_executor(self._drawers, self._draw_in_turn, chain, caller, quote, key, licence)
 
     def _draw_in_turn(self, chain: str, caller: Caller, quote: str, key: str, licence: str | None) -> PlacedOrder:
-        """Where others drew in between, so that something else is due, draw again."""
+        """Where others drew in between, so that something else is due, draw again; each chain of the sale in turn."""
         computed: dict[str, tuple[ComputedDraw, ...]] = {}
+        drawn: Counter[str] = Counter()
         with self.turns.held("draw", chain):
-            for _ in range(_ATTEMPTS):
+            while max(drawn.values(), default=0) < _ATTEMPTS:
                 work = partial(
                     self.desk.order,
                     caller=caller,
@@ -278,6 +280,7 @@ class Market:
                     return self.database.submit(work).result()
                 except ChainUndrawnError as undrawn:
                     self._on_query()
+                    drawn[undrawn.chain.id] += 1
                     computed[undrawn.chain.id] = self.engine.compute(undrawn.chain, undrawn.tier)
         raise ConflictError("tier: expected a chain that others leave alone for a moment, got one that keeps changing")
 

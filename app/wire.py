@@ -14,6 +14,9 @@ from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
 __all__ = [
     "AccountRequest",
     "BookRequest",
+    "BundlePartRequest",
+    "BundlePriceRequest",
+    "BundleRequest",
     "CeilingRequest",
     "ContractRequest",
     "CreditRequest",
@@ -242,6 +245,32 @@ class SimulationRequest(_Request, frozen=True, kw_only=True):
 
     demand: Annotated[tuple[DemandRequest, ...], Meta(min_length=1, max_length=500)]
     product: Identity | None = None
+
+
+class BundlePartRequest(_Request, frozen=True, kw_only=True):
+    """A product of the caller's own in a bundle, at exactly one of a law or an ε that it offers."""
+
+    product: Identity
+    law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    epsilon: Decimal | None = None
+
+
+class BundleRequest(_Request, frozen=True, kw_only=True):
+    """A bundle: tiers of several products, all under one licence, at one price."""
+
+    title: Line
+    description: Paragraph = ""
+    parts: Annotated[tuple[BundlePartRequest, ...], Meta(min_length=2, max_length=16)]
+    currency: Currency
+    price_minor: Minor
+    state: Literal["draft", "live"] = "live"
+
+
+class BundlePriceRequest(_Request, frozen=True, kw_only=True):
+    """A bundle's new price: the next version."""
+
+    currency: Currency
+    price_minor: Minor
 
 
 class SubscriptionRequest(_Request, frozen=True, kw_only=True):

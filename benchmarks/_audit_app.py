@@ -49,6 +49,7 @@ def rows(*, quick: bool) -> list[Row]:
         at_most(
             EXPECTED[2], whole["seconds"], 60, "s", f"{answers} answers, {whole['replayed']} replayed; wall, 1 process"
         ),
+        beside("full audit, CPU time", whole["cpu"], "s", "of the same"),
         at_most(EXPECTED[3], whole["mebibytes"], 1024, "MiB", "peak resident memory of that process"),
         at_least(EXPECTED[4], offline["leaves_per_second"], 50_000, "leaves/s", how),
         beside("offline verification with A7", leaves / offline["cpu"], "leaves/s", whole_how),

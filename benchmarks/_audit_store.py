@@ -42,13 +42,13 @@ def audit(folder: Path) -> dict[str, Any]:
     async def work() -> dict[str, Any]:
         opened = Market(Settings.at(folder))
         try:
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.process_time()
             kept = await asyncio.to_thread(audit_market, opened, lambda _: None)
-            seconds = time.perf_counter() - started
+            seconds, used = time.perf_counter() - started, time.process_time() - used
         finally:
             await opened.close()
         assert kept["findings"] == [], kept["findings"][:3]
-        return {"seconds": seconds, "opened": kept["opened"], "replayed": kept["replayed"]}
+        return {"seconds": seconds, "cpu": used, "opened": kept["opened"], "replayed": kept["replayed"]}
 
     return asyncio.run(work())
 

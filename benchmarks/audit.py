@@ -11,12 +11,13 @@ from time import process_time
 from benchmarks import _audit_app
 from benchmarks.row import Row, at_most, beside
 from tests.audit.saboteurs import SABOTEURS, Saboteur, claimed, honest, values_until_alarm
+from tiers.audit.steps import Seen
 from tiers.audit.watch import ALPHA, Watch
 
 SEEDS = 200
 _DETECTION = [f"{name}: {rank} values" for name in SABOTEURS for rank in ("median", "95th percentile")]
 _HONEST = "alarms of 10,000 honest chains at α = 10⁻⁶"
-_COST = ["a draw of one value, seen", "a value of a draw of 1,000, seen"]
+_COST = ["a draw of one value, seen", "a draw of one value, seen with 511 others", "a value of a draw of 1,000, seen"]
 
 EXPECTED = [*_DETECTION, _HONEST, *_COST, *_audit_app.EXPECTED]
 
@@ -44,8 +45,7 @@ def honest_chains(seeds: int) -> list[Row]:
     for number in range(chains):
         draws = claimed((1, 4, 20)[number % 3], number, ladder=("4", "2", "1", "0.5"))
         rows = honest(draws, hashlib.sha256(b"benchmark").digest(), number)
-        for place in range(1, len(draws)):
-            watch.see(draws[place], rows[place] - rows[place - 1])
+        watch.see_all([Seen(spec, rows[at] - rows[at - 1]) for at, spec in enumerate(draws) if at])
     how = f"{chains} chains, looked at after each draw; the rate allows {float(ALPHA):g}"
     return [at_most(_HONEST, len(watch.alarms()), 0, "alarms", how)]
 
@@ -53,15 +53,16 @@ def honest_chains(seeds: int) -> list[Row]:
 def cost(seeds: int) -> list[Row]:
     """Return the CPU time of a look, for a single answer and for a histogram's entries."""
     found = []
-    for name, length, draws in zip(_COST, (1, 1000), (10 * seeds, seeds), strict=True):
+    shapes = ((1, 1, 10 * seeds), (1, 512, 10 * seeds), (1000, 1, seeds))
+    for name, (length, together, draws) in zip(_COST, shapes, strict=True):
         specs = claimed(length)
         rows = honest(specs, bytes(32), 0)
-        step, watch = rows[1] - rows[0], Watch()
-        watch.see(specs[1], step)
+        shown, watch = [Seen(specs[1], rows[1] - rows[0])] * together, Watch()
+        watch.see_all(shown)
         start = process_time()
         for _ in range(draws):
-            watch.see(specs[1], step)
-        spent = (process_time() - start) / (draws * length)
+            watch.see_all(shown)
+        spent = (process_time() - start) / (draws * together * length)
         found.append(beside(name, 1e6 * spent, "µs", "CPU time; laws planned once"))
     return found
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -10,11 +9,12 @@ from scipy.sparse import coo_array
 
 from pricing.errors import InvalidDemandError
 from pricing.limit import UNLIMITED, Limit
-from pricing.menu import Menu, check_demand, menu_revenue
+from pricing.menu import Menu, check_demand, menu_revenue, menu_single
 
 __all__ = ["menu_envy_free"]
 
-_SLACK = 1e-6  # what a solver's bound may be short of the truth
+_SLACK = 2e-6  # of the largest value: what each payment in a solver's bound may be short of the truth
+_NEAR = 2e-5  # by how much more than the gap asked a menu may miss its bound and be called proven
 _SIZE_LIMIT = 20_000  # types × tiers²: beyond it the programme is not a question of seconds
 
 
@@ -28,8 +28,8 @@ def menu_envy_free(
     one, so a solver's tolerance cannot enter a price.
 
     Guarantee:  revenue = menu_revenue(values, counts, prices), never below the best single tier's; prices never fall
-                with accuracy. proven: the search ended by itself, and upper_bound, which no menu earns more than, is
-                within `gap` of revenue, and the solver's 10⁻⁶.
+                with accuracy. proven: upper_bound, which no menu earns more than, is within `gap` + 2·10⁻⁵ of
+                revenue. (A solver sees nothing below 10⁻⁶ of the largest value, so the bound adds that for each buyer.)
     Args:       values: one row a buyer type, rank 1 first, minor units. counts: buyers of each type. gap: relative gap
                 at which to stop.
     Raises:     InvalidDemandError: shapes, negative or fractional numbers, no buyer, or types × tiers² > 20 000.
@@ -41,28 +41,17 @@ def menu_envy_free(
     types, tiers = len(table), len(table[0])
     if types * tiers * tiers > _SIZE_LIMIT:
         raise InvalidDemandError("demand", f"types × tiers² ≤ {_SIZE_LIMIT}", types * tiers * tiers)
-    menus = [_single(table, counts, rank) for rank in range(tiers)]
+    menus = [list(menu_single(table, counts).prices)]
     limit.progress("envy-free menu", 0, 1)
     bound = float(sum(count * max(row) for row, count in zip(table, counts, strict=True)))
-    seconds = limit.seconds_left()
-    solved = False
-    if seconds > 0:
-        choices, bound, solved = _solve(table, counts, bound, seconds, gap)
+    if bound and not limit.is_over():  # where nobody values anything there is nothing to search
+        choices, bound = _solve(table, counts, bound, limit, gap)
         menus.extend(_priced(table, choice) for choice in choices)
     limit.progress("envy-free menu", 1, 1)
     best = max(menus, key=lambda prices: menu_revenue(table, counts, prices))
     revenue = menu_revenue(table, counts, best)
     bound = max(bound, float(revenue))
-    return Menu(tuple(best), revenue, bound, proven=solved and bound - revenue <= (gap + 2 * _SLACK) * bound)
-
-
-def _single(table: list[list[int]], counts: Sequence[int], rank: int) -> list[int | None]:
-    """Return the best menu that lists one tier only."""
-    earned = {row[rank]: 0 for row in table}
-    for price in earned:
-        earned[price] = price * sum(count for row, count in zip(table, counts, strict=True) if row[rank] >= price)
-    best = max(earned, key=lambda price: (earned[price], -price))
-    return [best if other == rank and best > 0 else None for other in range(len(table[0]))]
+    return Menu(tuple(best), revenue, bound, proven=bound - revenue <= (gap + _NEAR) * bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,38 +100,39 @@ def _rows(table: list[list[int]], at: _Columns, top: float) -> list[_Row]:
 
 
 def _solve(
-    table: list[list[int]], counts: Sequence[int], most: float, seconds: float, gap: float
-) -> tuple[list[list[int | None]], float, bool]:
-    """Return who buys what (at most one candidate), an upper bound on revenue, and whether the solver finished."""
+    table: list[list[int]], counts: Sequence[int], most: float, limit: Limit, gap: float
+) -> tuple[list[list[int | None]], float]:
+    """Return who buys what (at most one candidate), and an upper bound on revenue."""
     at = _Columns(len(table), len(table[0]))
-    top = float(max(map(max, table))) or 1.0
+    top = float(max(map(max, table)))
     rows = _rows(table, at, top)
     triples = [(number, column, value) for number, (row, _) in enumerate(rows) for column, value in row.items()]
     number, column, value = zip(*triples, strict=True)
     matrix = coo_array((value, (number, column)), shape=(len(rows), at.count)).tocsr()
-    whole = sum(counts)
     objective, integral = np.zeros(at.count), np.zeros(at.count)
     for kind, count in enumerate(counts):
         for tier in range(at.tiers):
-            objective[at.payment(kind, tier)] = -count / whole
+            objective[at.payment(kind, tier)] = -count * top / most
             integral[at.choice(kind, tier)] = 1
-    options = {"mip_rel_gap": gap} | ({} if seconds == inf else {"time_limit": seconds})
     result = milp(
         objective,
         constraints=LinearConstraint(matrix, -np.inf, [bound for _, bound in rows]),
         bounds=Bounds(0, 1),
         integrality=integral,
-        options=options,
+        options={"mip_rel_gap": gap} | limit.options(),
     )
     dual = getattr(result, "mip_dual_bound", None)
-    bound = most if dual is None or not np.isfinite(dual) else min(most, -float(dual) * whole * top * (1 + _SLACK))
+    if dual is None or not np.isfinite(dual):
+        bound = most
+    else:
+        bound = min(most, -float(dual) * most + _SLACK * top * sum(counts))
     if result.x is None:
-        return [], bound, False
+        return [], bound
     chosen: list[int | None] = []
     for kind in range(at.types):
         picks = [tier for tier in range(at.tiers) if result.x[at.choice(kind, tier)] > 0.5]
         chosen.append(picks[0] if picks else None)
-    return [chosen], bound, bool(result.status == 0)
+    return [chosen], bound
 
 
 def _priced(table: list[list[int]], chosen: Sequence[int | None]) -> list[int | None]:

@@ -142,13 +142,12 @@ def _best_prices(
         right.append(0.0)
     objective = np.concatenate([np.zeros(tiers + number), [-float(count) for _, _, count in groups]])
     integral = np.concatenate([np.zeros(tiers), np.ones(number), np.zeros(number)])
-    seconds = limit.seconds_left()
     result = milp(
         objective,
         constraints=LinearConstraint(np.vstack(rows), -np.inf, right),
         bounds=Bounds(0, 1),
         integrality=integral,
-        options={"mip_rel_gap": 0.0} | ({} if seconds == inf else {"time_limit": max(seconds, 0.0)}),
+        options={"mip_rel_gap": 0.0} | limit.options(),
     )
     if result.x is None or result.status != _OPTIMAL:
         return None

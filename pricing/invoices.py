@@ -21,6 +21,8 @@ class Charge(StrEnum):
 
     LIST = "LIST"
     UPGRADE_CREDIT = "UPGRADE_CREDIT"
+    BUNDLE_DISCOUNT = "BUNDLE_DISCOUNT"
+    BUNDLE_PART = "BUNDLE_PART"
     RESERVE = "RESERVE"
     INTERNAL_ZERO = "INTERNAL_ZERO"
     SAMPLE = "SAMPLE"
@@ -29,7 +31,7 @@ class Charge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One signed amount with its reason: only credits are negative, internal and sample lines are zero.
+    """One signed amount with its reason: only credits and discounts are negative, internal and sample lines are zero.
 
     Raises:     InvalidInvoiceError: a sign or an amount its kind does not have. InvalidPriceError: not minor units.
     Example:
@@ -46,7 +48,7 @@ class Line:
         _check_text("line", self.text)
         if not isinstance(self.kind, Charge):
             raise InvalidInvoiceError("kind of line", "a Charge", self.kind)
-        negative = self.kind in (Charge.UPGRADE_CREDIT, Charge.REFUND)
+        negative = self.kind in (Charge.UPGRADE_CREDIT, Charge.BUNDLE_DISCOUNT, Charge.REFUND)
         free = self.kind in (Charge.INTERNAL_ZERO, Charge.SAMPLE)
         if (self.amount < 0 and not negative) or (self.amount > 0 and negative) or (self.amount and free):
             sign = "at most 0" if negative else "0" if free else "at least 0"
@@ -54,7 +56,7 @@ class Line:
 
 
 def lines_of(quote: Quote) -> tuple[Line, ...]:
-    """Return the lines of a quote: list price, credit, what the reserve adds; their sum is the quote's amount.
+    """Return the lines of a quote: list price, credit, discount, what the reserve adds; their sum is its amount.
 
     Example:
                 >>> offer = Quote(1800, 3000, 1200, 0, "EUR", 1, 1, "c1", "tsg:1")
@@ -64,6 +66,8 @@ def lines_of(quote: Quote) -> tuple[Line, ...]:
     lines = [Line(Charge.LIST, quote.law, quote.list_price)]
     if quote.credit:
         lines.append(Line(Charge.UPGRADE_CREDIT, "already held or paid on this chain", -quote.credit))
+    if quote.discount:
+        lines.append(Line(Charge.BUNDLE_DISCOUNT, "bought in a bundle", -quote.discount))
     if quote.top_up:
         lines.append(Line(Charge.RESERVE, "reserve for the budget used", quote.top_up))
     return tuple(lines)

@@ -27,6 +27,16 @@ class Limit:
         """Tell whether the time is used up; a clock that gives NaN counts as over."""
         return not self.seconds_left() > 0
 
+    def options(self) -> dict[str, float]:
+        """Return what a solver is told of the time left: nothing where there is no limit.
+
+        Example:
+                    >>> Limit().options(), Limit(seconds_left=lambda: -1.0).options()
+                    ({}, {'time_limit': 0.0})
+        """
+        seconds = self.seconds_left()
+        return {} if seconds == inf else {"time_limit": max(0.0, seconds)}  # NaN is 0
+
 
 UNLIMITED = Limit()
 

@@ -11,7 +11,7 @@ from pricing.errors import InvalidDemandError, TimeLimitError
 from pricing.limit import UNLIMITED, Limit
 from pricing.money import MONEY_LIMIT
 
-__all__ = ["Menu", "check_demand", "menu_revenue", "menu_threshold"]
+__all__ = ["Menu", "check_demand", "menu_revenue", "menu_single", "menu_threshold"]
 
 _WHOLE = 2**63 - 1
 
@@ -20,8 +20,7 @@ _WHOLE = 2**63 - 1
 class Menu:
     """Prices of a chain's tiers, rank 1 first; None = do not list it (no demand is known for it).
 
-    `proven` tells whether the search ended by itself: then no menu of its kind earns more than `revenue`; otherwise
-    none earns more than `upper_bound`.
+    No menu of its kind earns more than `upper_bound`; `proven`: that is `revenue`, as near as the search was asked.
 
     Example:
                 >>> Menu(prices=(500, None), revenue=1000, upper_bound=1000.0, proven=True).listed
@@ -82,6 +81,28 @@ def menu_threshold(valuations: Sequence[Sequence[int]], limit: Limit = UNLIMITED
         price = int(candidates[place])
         prices.append(price if row.size and int(row.max()) >= price > 0 else None)
     return Menu(tuple(prices), revenue, float(revenue), proven=True)
+
+
+def menu_single(values: Sequence[Sequence[int]], counts: Sequence[int]) -> Menu:
+    """Return the menu that earns most of those that list one tier only; of equal ones the more accurate, then cheaper.
+
+    Law:        max over tiers t and prices p of p·#{buyers who value t at p or more}; p is one of the values.
+    Args:       values, counts: as `menu_revenue`.
+    Raises:     InvalidDemandError: shapes differ, or negative or fractional numbers, or no buyer.
+    Example:
+                >>> menu_single([[20, 6], [4, 3]], [1, 5]).prices
+                (4, None)
+    """
+    table = check_demand(values, counts)
+    best, place, asked = 0, 0, 0
+    for rank in range(len(table[0])):
+        left = sum(counts)
+        for price, count in sorted((row[rank], count) for row, count in zip(table, counts, strict=True)):
+            if price * left > best:
+                best, place, asked = price * left, rank, price
+            left -= count
+    prices = tuple(asked if best and rank == place else None for rank in range(len(table[0])))
+    return Menu(prices, best, float(best), proven=True)
 
 
 def menu_revenue(

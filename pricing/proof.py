@@ -25,6 +25,7 @@ _MONEY = 40  # multipliers: units of 2⁻⁴⁰ minor units
 _BITS = 52
 _Vector = NDArray[np.float64]
 _Whole = NDArray[np.object_]
+_Set = NDArray[np.bool_]  # of goods
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +68,7 @@ class Proof:
         numbers = [float(entry) for block in blocks for entry in block.flat] + [
             float(entry) for need in market.needs for entry in need.row
         ]
-        self.scale = lcm(*(Fraction(number).denominator for number in numbers)) if numbers else 1
+        self.scale = lcm(*(Fraction(number).denominator for number in numbers))
         self.blocks = [self._whole(block) for block in blocks]
         self.variances = [Fraction(variance) for variance in market.variances.tolist()]
         self.right = (10**9 << _SHIFT) // (10**9 + 1)
@@ -78,20 +79,20 @@ class Proof:
         """Keep the cut of a direction; one that says nothing is kept as a cut that every purchase meets."""
         self.cuts.append(self._cut(need, direction))
 
-    def bound(self, by: Multipliers, low: _Vector | None = None, high: _Vector | None = None) -> int:
-        """Return a whole number that no purchase with low ≤ goods ≤ high (0 and 1 unless given) costs less than."""
+    def bound(self, by: Multipliers, low: _Set | None = None, high: _Set | None = None) -> int:
+        """Return a whole number that no purchase of all `low` and nothing beyond `high` (every set if not given) costs
+        less than.
+        """
         goods = self.market.goods
-        most = np.ones(len(goods), dtype=bool) if high is None else high > 0.5
-        least = np.zeros(len(goods), dtype=bool) if low is None else low > 0.5
+        most = np.ones(len(goods), dtype=bool) if high is None else high
+        least = np.zeros(len(goods), dtype=bool) if low is None else low
         cuts, parts, chains, sets = (_units(each) for each in (by.cuts, by.parts, by.chains, by.sets))
-        outside = [(count, each) for count, each in zip(sets, self.sets, strict=False) if count and each is not None]
+        outside = [(count, each) for count, each in zip(sets, self.sets, strict=False) if each is not None]
         total = sum(cuts) * self.right + ((sum(count for count, _ in outside) - sum(chains)) << _SHIFT)
-        weights = [0] * len(self.place)
-        for count, cut in zip(cuts, self.cuts, strict=False):
-            if count:
-                weights = [weight + count * each for weight, each in zip(weights, cut, strict=True)]
-        for part, weight in enumerate(weights):
-            total += min(0, ((parts[part] + chains[self.place[part]]) << _SHIFT) - weight)
+        used = [(count, cut) for count, cut in zip(cuts, self.cuts, strict=False) if count]
+        for part, place in enumerate(self.place):
+            weight = sum(count * cut[part] for count, cut in used)
+            total += min(0, ((parts[part] + chains[place]) << _SHIFT) - weight)
         for number, good in enumerate(goods):
             rest = (good.price << _MONEY) - sum(parts[part] for part in good.parts)
             rest -= sum(count * each[number] for count, each in outside)
@@ -99,7 +100,7 @@ class Proof:
                 total += rest << _SHIFT
         return -(-total >> (_SHIFT + _MONEY))
 
-    def fails(self, bought: NDArray[np.bool_]) -> bool:
+    def fails(self, bought: _Set) -> bool:
         """Tell whether some cut says that these goods do not reach the target, all tiers of a chain counted once."""
         held = sorted({part for good, has in zip(self.market.goods, bought, strict=True) if has for part in good.parts})
         for cut in self.cuts:
@@ -140,4 +141,4 @@ class Proof:
 
 def _units(values: Sequence[float] | _Vector) -> list[int]:
     """Multipliers rounded down to units, never below 0; what is no number is 0."""
-    return [int(Fraction(float(value)) * 2**_MONEY) if isfinite(value) and value > 0 else 0 for value in values]
+    return [max(0, int(Fraction(float(value)) * 2**_MONEY)) if isfinite(value) else 0 for value in values]

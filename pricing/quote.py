@@ -22,9 +22,11 @@ class Holding:
     """What a buyer has on one chain: the best rank held (None: no tier) and payments less credit notes.
 
     `rank` is the place in the *current* book, so it is derived afresh from the laws held; a holder of a tier below
-    every listed one passes a rank beyond the book's last.
+    every listed one passes a rank beyond the book's last. Where the tier was bought in a bundle, `net_paid` counts it
+    as if it had been bought alone, `lender` names that sale, and `lent` is what is left of the discount on all of it:
+    an upgrade breaks the bundle and gives that back (`pricing.bundles`).
 
-    Raises:     InvalidPriceError: a rank below 1, or a negative, fractional or huge amount.
+    Raises:     InvalidPriceError: a rank below 1, a negative, fractional or huge amount, or a loan without a lender.
     Example:
                 >>> Holding(rank=2, net_paid=1200).net_paid
                 1200
@@ -32,11 +34,16 @@ class Holding:
 
     rank: int | None = None
     net_paid: int = 0
+    lent: int = 0
+    lender: str | None = None
 
     def __post_init__(self) -> None:
         if self.rank is not None and (isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1):
             raise InvalidPriceError("rank", "None or an integer ≥ 1 (1 = most accurate)", self.rank)
         check_minor("net_paid", self.net_paid)
+        check_minor("lent", self.lent)
+        if self.lent and self.lender is None:
+            raise InvalidPriceError("lender", "the sale that lent a discount", self.lender)
 
 
 NOTHING_HELD = Holding()
@@ -44,10 +51,11 @@ NOTHING_HELD = Holding()
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """An offer for one tier, in minor units: amount = max(list_price − credit, reserve).
+    """An offer for one tier, in minor units: amount = max(list_price − credit − discount, reserve).
 
-    `credit` is what is deducted (never more than the list price); `reserve` is the least the sale must bring for the
-    budget it uses. An owned or derivable tier has the whole list price as credit, no reserve, amount 0.
+    `credit` is what is deducted for what was paid (never more than the list price), less `given_back`, what an earlier
+    bundle lent; `discount` is this bundle's; `reserve` is the least the sale must bring for the budget it uses. An
+    owned or derivable tier has the whole list price as credit, no reserve, amount 0.
 
     Example:
                 >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000), TierPrice("tsg:1/2", 1200)))
@@ -65,11 +73,13 @@ class Quote:
     rank: int
     chain_id: str
     law: str
+    discount: int = 0
+    given_back: int = 0
 
     @property
     def top_up(self) -> int:
-        """What the reserve adds to the list price after credit: the lines list − credit + top-up are the amount."""
-        return self.amount - (self.list_price - self.credit)
+        """What the reserve adds: the lines list − credit − discount + top-up are the amount."""
+        return self.amount - (self.list_price - self.credit - self.discount)
 
 
 def quote(book: PriceBook, law: str, holding: Holding = NOTHING_HELD, *, reserve: int = 0) -> Quote:
@@ -77,7 +87,7 @@ def quote(book: PriceBook, law: str, holding: Holding = NOTHING_HELD, *, reserve
 
     Guarantee:  an owned or lower tier costs 0; amounts never fall with accuracy if the reserve does not; with an
                 unchanged book and no reserve every path of upgrades costs, in all, the last tier's list price; a price
-                cut below what was paid gives 0, never a refund.
+                cut below what was paid gives 0, never a refund; and no tier costs more than its list price or reserve.
     Args:       book: the chain's current book. law: a law it lists. holding: what the buyer has on this chain.
                 reserve: least amount for the budget this sale would use (0 where it uses none).
     Raises:     UnknownTierError: the book does not list `law`. InvalidPriceError: a bad reserve.
@@ -90,9 +100,11 @@ def quote(book: PriceBook, law: str, holding: Holding = NOTHING_HELD, *, reserve
     list_price = book.tiers[rank - 1].price
     check_minor("reserve", reserve)
     if holding.rank is not None and holding.rank <= rank:
-        credit, reserve = list_price, 0
+        credit, given_back, reserve = list_price, 0, 0
     else:
-        credit = min(holding.net_paid, list_price)
+        paid = min(holding.net_paid, list_price)
+        given_back = min(paid, holding.lent)
+        credit = paid - given_back
     return Quote(
         amount=max(list_price - credit, reserve),
         list_price=list_price,
@@ -103,6 +115,7 @@ def quote(book: PriceBook, law: str, holding: Holding = NOTHING_HELD, *, reserve
         rank=rank,
         chain_id=book.chain_id,
         law=law,
+        given_back=given_back,
     )
 
 
@@ -113,7 +126,7 @@ def confirm(offered: Quote, current: Quote, *, now: int, expires_at: int) -> Quo
 
     Args:       offered: the stored quote. current: what would be quoted now. now, expires_at: seconds, one clock.
     Raises:     ExpiredQuoteError: `now` is not before `expires_at`. UnknownTierError: the tier is of another chain.
-                ChangedQuoteError: law, currency, book version, list price, credit or amount differ.
+                ChangedQuoteError: law, currency, book version, list price, credit, discount or amount differ.
     Example:
                 >>> book = PriceBook("c1", 1, "EUR", (TierPrice("tsg:1", 3000),))
                 >>> confirm(quote(book, "tsg:1"), quote(book, "tsg:1", reserve=7), now=10, expires_at=900).amount
@@ -123,7 +136,7 @@ def confirm(offered: Quote, current: Quote, *, now: int, expires_at: int) -> Quo
         raise ExpiredQuoteError(expires_at, now)
     if offered.chain_id != current.chain_id:
         raise UnknownTierError(current.chain_id, offered.law)
-    for name in ("law", "currency", "book_version", "list_price", "credit", "amount"):
+    for name in ("law", "currency", "book_version", "list_price", "credit", "discount", "amount"):
         then, today = getattr(offered, name), getattr(current, name)
         if then != today:
             raise ChangedQuoteError(name, then, today)

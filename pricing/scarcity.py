@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, inf, log
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,9 +215,7 @@ def _relaxation(
     columns = np.tile(np.arange(count), 2)
     matrix = coo_array((np.concatenate([np.ones(count), cost]), (rows, columns)), shape=(len(lengths) + 1, count))
     right = np.append(np.ones(len(lengths)), total_nano / NANO)
-    seconds = limit.seconds_left()
-    options = {} if seconds == inf else {"time_limit": max(seconds, 0.0)}
-    result = linprog(-worth, A_ub=matrix.tocsr(), b_ub=right, bounds=(0, 1), method="highs", options=options)
+    result = linprog(-worth, A_ub=matrix.tocsr(), b_ub=right, bounds=(0, 1), method="highs", options=limit.options())
     if result.x is None or result.status != 0:
         raise TimeLimitError("tier caps", 0, 1)
     return np.split(result.x, np.cumsum(lengths)[:-1]), float(-result.fun), float(-result.ineqlin.marginals[-1])

@@ -128,8 +128,7 @@ class Search:
         prices = np.append(np.array([price // coarse for price in market.prices], float), np.zeros(len(market.rows)))
         for step in range(10**6):
             limit.progress("arbitrage search", step, step + 1)
-            seconds = limit.seconds_left()
-            if not seconds > 0:
+            if limit.is_over():
                 break
             matrix, right = self._system(lost=True)
             if below is not None:
@@ -139,7 +138,7 @@ class Search:
                 constraints=LinearConstraint(matrix, -np.inf, right),
                 bounds=Bounds(0, 1),
                 integrality=np.append(np.ones(goods), np.zeros(len(market.rows))),
-                options={"mip_rel_gap": 0.0} | ({} if seconds == inf else {"time_limit": seconds}),
+                options={"mip_rel_gap": 0.0} | limit.options(),
             )
             if result.status == 2 and below is not None:
                 proven = self.none_below(below, limit)
@@ -168,12 +167,12 @@ class Search:
         reach. Cuts not met cost a lot instead of being forbidden, so that there always are multipliers.
         """
         goods = len(self.market.goods)
-        pending = [(np.zeros(goods), np.ones(goods))]
+        pending = [(np.zeros(goods, dtype=bool), np.ones(goods, dtype=bool))]
         while pending:
             if limit.is_over():
                 return False
             low, high = pending.pop()
-            if self.proof.fails(high > 0.5):
+            if self.proof.fails(high):
                 continue
             matrix, right = self._system(lost=True)
             fixed = len(self.right)
@@ -205,7 +204,7 @@ class Search:
             if not free.size:
                 return False  # a whole purchase below the price, and nothing proves that it falls short
             chosen = free[np.argmin(np.abs(share[free] - 0.5))]
-            for value in (0.0, 1.0):
+            for value in (False, True):
                 branch = (low.copy(), high.copy())
                 branch[0][chosen] = branch[1][chosen] = value
                 pending.append(branch)

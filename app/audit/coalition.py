@@ -1,9 +1,9 @@
 """A6 from an export: what a set of pseudonyms holds together, and what one more tier would add."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from app.audit.statistics import holdings_of, offers_of
+from app.audit.statistics import holdings_of
 from tiers.audit.coalitions import CoalitionLoss, Purchase, coalition_loss, what_if
 from tiers.budget import decimal_text
 from tiers.errors import AuditError
@@ -24,21 +24,25 @@ class LineageLoss:
     added: str | None = None
 
 
-def losses_of(lines: Iterable[bytes], buyers: Sequence[str], add: str | None = None) -> tuple[LineageLoss, ...]:
+def losses_of(
+    read: Callable[[], Iterable[bytes]], buyers: Sequence[str], add: str | None = None
+) -> tuple[LineageLoss, ...]:
     """Return what the buyers hold together of each dataset, from an export that has been verified.
 
-    Args:       add: CHAIN:LAW, a tier that a plan offers and that the first buyer would buy in addition.
+    Memory grows with what they hold, not with the export.
+
+    Args:       read: gives the export's lines from the first; it is called twice. add: CHAIN:LAW, a tier that a plan
+                offers and that the first buyer would buy in addition.
     Raises:     AuditError: no buyer, a pseudonym that bought nothing, or a tier that no plan offers. UNREADABLE: as
                 `holdings_of`.
     """
-    kept = list(lines) if add is not None else lines
-    held = [Purchase(each.buyer, each.lineage, each.chain, each.law) for each in holdings_of(kept, buyers)]
+    chain, _, law = (add or "").partition(":")
+    holdings, offered = holdings_of(read, buyers, (chain, law) if add is not None else None)
+    held = [Purchase(each.buyer, each.lineage, each.chain, each.law) for each in holdings]
     _refuse_strangers(buyers, {each.buyer for each in held})
     losses = dict(coalition_loss(held, buyers))
     if add is None:
         return tuple(_plain(lineage, loss) for lineage, loss in losses.items())
-    chain, _, law = add.partition(":")
-    offered = offers_of(kept).get((chain, law))
     if offered is None:
         raise AuditError("add: expected CHAIN:LAW of a tier that a plan offers, got another")
     lineage, tier = offered

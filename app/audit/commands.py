@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,14 +147,15 @@ def coalition(export: Path, public_key: str, buyers: tuple[str, ...], add: str |
     from app.audit.verify import LINE_LIMIT, verify_export
     from tiers.errors import AuditError
 
-    try:
+    def read() -> Iterator[bytes]:
         with export.open("rb") as lines:
-            refuted = verify_export(bounded_lines(lines, LINE_LIMIT), public_key).findings
-        if refuted:
+            yield from bounded_lines(lines, LINE_LIMIT)
+
+    try:
+        if verify_export(read(), public_key).findings:
             click.echo("the export is refuted: tiermarket audit verify says by what", err=True)
             sys.exit(1)
-        with export.open("rb") as lines:
-            losses = losses_of(lines, buyers, add)
+        losses = losses_of(read, buyers, add)
     except AuditError as error:
         raise click.ClickException(str(error)) from None
     except UNREADABLE as error:

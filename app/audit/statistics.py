@@ -4,20 +4,21 @@
 at or below the highest issued tier alone. An alarm at the market's rate freezes a chain as any breach does.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
 from app.audit.export import LeafRecord, decode_line
-from app.log.leaves import PlanLeaf, SaleLeaf, decode
+from app.audit.reading import Reader
+from app.log.leaves import Leaf, PlanLeaf, SaleLeaf, decode
 from tiers.audit.findings import Finding
 from tiers.audit.records import ChainKey, DrawRecord, SaleRecord
 from tiers.canonical import canonical_bytes
 from tiers.identity import Role, TierLaw
 
-__all__ = ["EdgeCheck", "Holding", "OpenedEdge", "holdings_of", "offers_of", "opened_edges"]
+__all__ = ["EdgeCheck", "Holding", "OpenedEdge", "holdings_of", "opened_edges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,44 +71,48 @@ def opened_edges(draws: Iterable[DrawRecord], answers: Mapping[ChainKey, tuple[i
         yield OpenedEdge(spec.chain, draw.leaf, spec.role, spec.law, spec.parents, own, tuple(others))
 
 
-def holdings_of(lines: Iterable[bytes], pseudonyms: Collection[str]) -> tuple[Holding, ...]:
-    """Return what a set of accounts holds together, from an export that has been verified; each tier once an account.
+def holdings_of(
+    read: Callable[[], Iterable[bytes]], pseudonyms: Collection[str], also: ChainKey | None = None
+) -> tuple[tuple[Holding, ...], tuple[str, TierLaw] | None]:
+    """Return what a set of accounts holds together, each tier once an account, and one more tier as a plan offers it.
 
+    An export that has been verified is read twice, line by line: for what these accounts bought, then for the plans of
+    those chains. Memory grows with what they hold, whatever the export's size.
+
+    Args:       read: gives the export's lines from the first. also: chain and law of the further tier.
+    Returns:    the holdings, and lineage and law of the further tier; None where no plan offers it.
     Raises:     UNREADABLE: the export holds something that no verified one does.
     """
-    wanted, held = frozenset(pseudonyms), {}
+    wanted = frozenset(pseudonyms)
+    bought = dict.fromkeys(
+        (leaf.pseudonym, leaf.chain, leaf.law)
+        for leaf in _leaves_of(read(), b'"sale"')
+        if isinstance(leaf, SaleLeaf) and leaf.pseudonym in wanted
+    )
+    needed = {chain for _, chain, _ in bought} | ({also[0]} if also else set())
     offers: dict[ChainKey, tuple[str, TierLaw]] = {}
-    for leaf in _plans_and_sales(lines):
-        if isinstance(leaf, PlanLeaf):
-            offers.update(_offers(leaf))
-        elif leaf.pseudonym in wanted:
-            lineage, law = offers[leaf.chain, leaf.law]
-            held[leaf.pseudonym, leaf.chain, leaf.law] = Holding(leaf.pseudonym, lineage, leaf.chain, law)
-    return tuple(held.values())
+    reader = Reader()
+    for leaf in _leaves_of(read(), b'"product-plan"'):
+        if isinstance(leaf, PlanLeaf) and leaf.chain in needed:
+            laws = (reader.law(tier.law) for tier in leaf.tiers)
+            offers.update({(leaf.chain, law.identity): (leaf.lineage, law) for law in laws})
+    held = []
+    for buyer, chain, name in bought:
+        if (chain, name) not in offers:
+            raise ValueError("export: expected a plan of what was sold, got none")
+        lineage, law = offers[chain, name]
+        held.append(Holding(buyer, lineage, chain, law))
+    return tuple(held), None if also is None else offers.get(also)
 
 
-def offers_of(lines: Iterable[bytes]) -> dict[ChainKey, tuple[str, TierLaw]]:
-    """Return the lineage and the law of every tier that a plan of an export offers; raises as `holdings_of`."""
-    offers: dict[ChainKey, tuple[str, TierLaw]] = {}
-    for leaf in _plans_and_sales(lines):
-        if isinstance(leaf, PlanLeaf):
-            offers.update(_offers(leaf))
-    return offers
-
-
-def _offers(leaf: PlanLeaf) -> dict[ChainKey, tuple[str, TierLaw]]:
-    laws = [TierLaw.from_document(tier.law) for tier in leaf.tiers]
-    return {(leaf.chain, law.identity): (leaf.lineage, law) for law in laws}
-
-
-def _plans_and_sales(lines: Iterable[bytes]) -> Iterator[PlanLeaf | SaleLeaf]:
+def _leaves_of(lines: Iterable[bytes], kind: bytes) -> Iterator[Leaf]:
+    """The leaves of the lines that a kind's name stands in."""
     for line in lines:
-        if b'"sale"' not in line and b'"product-plan"' not in line:
+        if kind not in line:
             continue
         try:
             record = decode_line(line)
         except msgspec.MsgspecError as error:
             raise ValueError("export: expected records of its format, got something else") from error
-        leaf = decode(canonical_bytes(msgspec.json.decode(record.leaf))) if isinstance(record, LeafRecord) else None
-        if isinstance(leaf, PlanLeaf | SaleLeaf):
-            yield leaf
+        if isinstance(record, LeafRecord):
+            yield decode(canonical_bytes(msgspec.json.decode(record.leaf)))

@@ -4,35 +4,36 @@ A check may take seconds, and the store has one writer. So it runs on what was r
 the writing transaction only compares what the verdict was found on with what is on sale now.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.shelf import Listed, Proposal, Shelf, shelf_of
+from app.catalog.listing import linked, listed_bundles, listed_tiers, rivals_version
+from app.catalog.shelf import Listed, ListedBundle, Proposal, Shelf, shelf_of
 from app.catalog.verdicts import Ruling
 from app.errors import ConflictError, NotFoundError
-from app.queries.canonical import CanonicalQuery
-from app.store.schema import book_prices, chains, offers, planned_tiers, price_verdicts, products
+from app.store.schema import bundles, chains, price_verdicts, products
 from pricing.book import PriceBook
-from tiers.identity import TierLaw
 
 __all__ = [
     "CatalogueChangedError",
     "Checked",
+    "bundle_offer",
     "check_offer",
     "current_check",
     "live_offers",
     "offer_of",
     "proposed",
     "refuse_arbitrage",
-    "rivals_version",
     "ruling_of",
+    "store_around",
+    "store_bundle_ruling",
     "store_checked",
     "store_ruling",
+    "verdict_text",
 ]
 
 
@@ -59,8 +60,8 @@ class Checked:
 
 
 def live_offers(connection: Connection) -> Shelf:
-    """Return all that is on sale: every chain of a live product at its current book, and every mean as its packs."""
-    return shelf_of(_listed(connection))
+    """Return all that is on sale: every chain of a live product at its current book, means as packs, and bundles."""
+    return shelf_of(listed_tiers(connection), listed_bundles(connection))
 
 
 def offer_of(connection: Connection, product: str, books: Sequence[PriceBook] = ()) -> Proposal:
@@ -73,32 +74,29 @@ def offer_of(connection: Connection, product: str, books: Sequence[PriceBook] = 
     row = connection.execute(wanted).one()
     parts = (product,) if row.parts_json is None else tuple(msgspec.json.decode(row.parts_json, type=list[str]))
     new = {book.chain_id: book for book in books}
+    around = linked(connection, {row.snapshot_id})
     listed = [
         replace(each, currency=new[each.chain].currency, price=new[each.chain].price_of(each.law))
         if each.chain in new
         else each
-        for each in _listed(connection, row.snapshot_id, product)
+        for each in listed_tiers(connection, around, product)
     ]
     own = connection.execute(select(products.c.chain_id).where(products.c.id.in_(parts))).scalars()
-    return Proposal(shelf_of(listed), row.snapshot_id, frozenset(own))
+    return Proposal(shelf_of(listed, listed_bundles(connection, around)), around, frozenset(own))
 
 
 def proposed(connection: Connection, snapshot: str, new: Sequence[Listed]) -> Proposal:
     """Return what would be on sale with a product that is not stored yet."""
-    listed = [*_listed(connection, snapshot), *new]
-    return Proposal(shelf_of(listed), snapshot, frozenset(each.chain for each in new))
+    around = linked(connection, {snapshot})
+    listed = [*listed_tiers(connection, around), *new]
+    return Proposal(shelf_of(listed, listed_bundles(connection, around)), around, frozenset(each.chain for each in new))
 
 
-def rivals_version(connection: Connection, snapshot: str) -> str:
-    """Return a digest of all that stands on a snapshot: the same digest, the same offers and packs."""
-    wanted = (
-        select(products.c.id, products.c.state, chains.c.id, chains.c.book_version)
-        .join(chains, chains.c.id == products.c.chain_id)
-        .where(products.c.state.in_(("live", "part")), chains.c.snapshot_id == snapshot)
-        .order_by(products.c.id)
-    )
-    rows = [list(row) for row in connection.execute(wanted)]
-    return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
+def bundle_offer(connection: Connection, bundle: ListedBundle, snapshots: Set[str]) -> Proposal:
+    """Return what would be on sale with a bundle, whether it is or not, at its price or at another."""
+    around = linked(connection, snapshots)
+    others = [each for each in listed_bundles(connection, around) if each.bundle != bundle.bundle]
+    return Proposal(shelf_of(listed_tiers(connection, around), [*others, bundle]), around, frozenset(), bundle.bundle)
 
 
 def check_offer(connection: Connection, proposal: Proposal, checked: Checked | None) -> Checked:
@@ -120,7 +118,7 @@ def current_check(connection: Connection, proposal: Proposal, checked: Checked |
     if (
         checked is None
         or checked.proposal != proposal
-        or checked.version != rivals_version(connection, proposal.snapshot)
+        or checked.version != rivals_version(connection, proposal.snapshots)
     ):
         raise CatalogueChangedError
     return checked
@@ -147,8 +145,27 @@ def refuse_arbitrage(ruling: Ruling) -> None:
 
 def store_checked(connection: Connection, chain: str, checked: Checked) -> None:
     """Keep the verdict on a chain as it is written, and those on all that this bears on: none of before is current."""
-    for near in {chain, *checked.around}:
-        store_ruling(connection, near, checked.about(near), checked.at)
+    store_ruling(connection, chain, checked.about(chain), checked.at)
+    store_around(connection, checked)
+
+
+def store_around(connection: Connection, checked: Checked) -> None:
+    """Keep the verdicts on all that a proposal bears on: chains, and bundles by their ids."""
+    known = set(connection.execute(select(bundles.c.id).where(bundles.c.id.in_(checked.around))).scalars())
+    for near, ruling in checked.around.items():
+        store = store_bundle_ruling if near in known else store_ruling
+        store(connection, near, ruling, checked.at)
+
+
+def store_bundle_ruling(connection: Connection, bundle: str, ruling: Ruling, at: str) -> None:
+    """Keep a verdict on a bundle, in place of the one before it."""
+    kept = {"arbitrage": ruling.verdict, "verdict_json": verdict_text(ruling, at)}
+    connection.execute(bundles.update().where(bundles.c.id == bundle).values(**kept))
+
+
+def verdict_text(ruling: Ruling, at: str) -> str:
+    """Return a verdict as a bundle's row keeps it."""
+    return msgspec.json.encode({**msgspec.to_builtins(ruling), "at": at}).decode()
 
 
 def store_ruling(connection: Connection, chain: str, ruling: Ruling, at: str) -> None:
@@ -186,71 +203,3 @@ def ruling_of(connection: Connection, chain: str) -> dict[str, Any]:
         "cost_minor": row.cost_minor,
         "at": row.at,
     }
-
-
-def _listed(connection: Connection, snapshot: str | None = None, also: str = "") -> list[Listed]:
-    """Return every tier on sale (on a snapshot), and those of one product more: a mean's sum, and beside it its count.
-
-    A product lists what it offers, which may be less than its chain has.
-    """
-    means = {
-        parts[1]: parts[0]
-        for text in connection.execute(
-            select(products.c.parts_json).where(
-                (products.c.state == "live") | (products.c.id == also), products.c.parts_json.is_not(None)
-            )
-        ).scalars()
-        for parts in [msgspec.json.decode(text, type=list[str])]
-    }
-    wanted = (
-        select(
-            products.c.id.label("product"),
-            products.c.title,
-            products.c.state,
-            products.c.parts_json,
-            chains.c.id,
-            chains.c.dataset_id,
-            chains.c.snapshot_id,
-            chains.c.query_json,
-            chains.c.currency,
-            planned_tiers.c.law,
-            planned_tiers.c.law_json,
-            planned_tiers.c.epsilon,
-            book_prices.c.price_minor,
-        )
-        .join(products, products.c.chain_id == chains.c.id)
-        .join(offers, offers.c.product_id == products.c.id)
-        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == offers.c.law))
-        .join(
-            book_prices,
-            (book_prices.c.chain_id == chains.c.id)
-            & (book_prices.c.law == planned_tiers.c.law)
-            & (book_prices.c.version == chains.c.book_version),
-        )
-        .where(products.c.state.in_(("live", "part")) | (products.c.id.in_([also, *means])))
-        .order_by(products.c.leaf_index, planned_tiers.c.rank)
-    )
-    if snapshot is not None:
-        wanted = wanted.where(chains.c.snapshot_id == snapshot)
-    found = []
-    for row in sorted(connection.execute(wanted), key=lambda row: row.state == "part"):  # a mean's sum before its count
-        if row.state == "part" and row.product not in means:
-            continue
-        mean = means.get(row.product) or (row.product if row.parts_json is not None else None)
-        law = TierLaw.from_document(msgspec.json.decode(row.law_json))
-        found.append(
-            Listed(
-                mean,
-                row.dataset_id,
-                row.snapshot_id,
-                row.id,
-                row.title,
-                msgspec.json.decode(row.query_json, type=CanonicalQuery),
-                row.currency,
-                row.law,
-                row.epsilon,
-                law.noise.variance(),
-                row.price_minor,
-            )
-        )
-    return found

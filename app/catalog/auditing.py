@@ -10,8 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import live_offers, rivals_version, store_ruling
+from app.catalog.arbitrage import live_offers, store_bundle_ruling, store_ruling
+from app.catalog.bundle_verdicts import ruling_of_bundle
 from app.catalog.classes import Judged, check_catalogue
+from app.catalog.listing import rivals_version
 from app.catalog.shelf import Shelf
 from app.catalog.verdicts import rulings_of
 from app.clock import Clock, later, time_text
@@ -41,15 +43,19 @@ def price_audit(database: Database, at: str, progress: Progress) -> Mapping[str,
     def read(connection: Connection) -> tuple[Shelf, dict[str, str]]:
         shelf = live_offers(connection)
         snapshots = {offer.snapshot for offer in shelf.offers}
-        return shelf, {snapshot: rivals_version(connection, snapshot) for snapshot in snapshots}
+        return shelf, {snapshot: rivals_version(connection, {snapshot}) for snapshot in snapshots}
 
     shelf, versions = database.read_now(read)
     limit = limit_of(AUDIT_SECONDS, time.monotonic, lambda stage, done, of: progress(f"{stage}: {done} of {of} goods"))
     judged = check_catalogue(shelf.offers, level=3, limit=limit, packs=shelf.packs)
     rulings = rulings_of(shelf.offers, judged, shelf.packs)
+    of_bundles = {
+        pack.bundle: ruling_of_bundle(pack, shelf.offers, shelf.packs, judged) for pack in shelf.packs if pack.bundle
+    }
+    snapshot_of = {offer.chain: offer.snapshot for offer in shelf.offers}
 
     def keep(connection: Connection) -> list[str]:
-        now = {snapshot: rivals_version(connection, snapshot) for snapshot in versions}
+        now = {snapshot: rivals_version(connection, {snapshot}) for snapshot in versions}
         changed = []
         for offer in shelf.offers:
             if offer.chain not in rulings:
@@ -58,10 +64,17 @@ def price_audit(database: Database, at: str, progress: Progress) -> Mapping[str,
                 store_ruling(connection, offer.chain, rulings[offer.chain], at)
             else:
                 changed.append(offer.title)
+        for pack in shelf.packs:
+            if pack.bundle:
+                spans = {snapshot_of[chain] for chain, _ in pack.parts}
+                if all(now[snapshot] == versions[snapshot] for snapshot in spans):
+                    store_bundle_ruling(connection, pack.bundle, of_bundles[pack.bundle], at)
+                else:
+                    changed.append(pack.title)
         return changed
 
     changed = database.submit(keep).result()
-    worst = {ruling.verdict for ruling in rulings.values()}
+    worst = {ruling.verdict for ruling in (*rulings.values(), *of_bundles.values())}
     verdict = next((name for name in ("arbitrage", "uncertified") if name in worst), "safe")
     return {
         "verdict": verdict,

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from app.catalog.arbitrage import CatalogueChangedError, Checked, rivals_version
+from app.catalog.arbitrage import CatalogueChangedError, Checked
+from app.catalog.listing import rivals_version
 from app.catalog.shelf import Proposal, judge_proposal, rulings_around
 from app.errors import ConflictError
 from app.store.database import Database
@@ -35,7 +36,7 @@ async def write_checked(
 
     def read(connection: Connection) -> tuple[Proposal, str] | None:
         proposal = find(connection)
-        return None if proposal is None else (proposal, rivals_version(connection, proposal.snapshot))
+        return None if proposal is None else (proposal, rivals_version(connection, proposal.snapshots))
 
     for _ in range(_ATTEMPTS):
         found = await database.read(read)

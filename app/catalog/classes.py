@@ -13,7 +13,7 @@ from pricing.errors import InvalidProductError
 from pricing.limit import UNLIMITED, Limit
 from tiers.canonical import canonical_bytes
 
-__all__ = ["OPEN", "SIZE", "Judged", "Offer", "Pack", "check_catalogue", "mates"]
+__all__ = ["OPEN", "SIZE", "Judged", "Offer", "Pack", "bases_of", "check_catalogue", "mates", "tier_names"]
 
 OPEN = "not settled by the stages that were run"
 SIZE = "too many cells or tiers to compare"
@@ -40,11 +40,15 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Tiers of several chains at one price, bought whole: a mean is a tier of its sum and one of its count."""
+    """Tiers of several chains at one price, bought whole: a mean is a tier of its sum and one of its count.
+
+    `bundle` is the id of an owner's bundle, empty for a mean.
+    """
 
     title: str
     price: int
     parts: tuple[tuple[str, str], ...]  # chain, listed name
+    bundle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ def check_catalogue(
     uncertified alone: one that is too noisy stands in for itself with less noise, which can only help an attacker; one
     that is too accurate leaves uncertified what costs more than it, and nothing else.
     """
-    names = _names(offers)
+    names = tier_names(offers)
     found: list[Judged] = []
     for _, members in sorted(_classes(offers).items()):
         if only is None or any(offer.chain in only for offer, _ in members):
@@ -103,13 +107,20 @@ def _classes(offers: Sequence[Offer]) -> dict[bytes, _Members]:
     """Group what measures the same thing over parts of one column; a question may stand in several groups."""
     found: dict[bytes, _Members] = defaultdict(list)
     for offer in offers:
-        for part in parts_of(offer.query):
-            base = {"snapshot": offer.snapshot, "currency": offer.currency, "part": part.base}
-            found[canonical_bytes(base)].append((offer, part))
+        for base, part in zip(bases_of(offer), parts_of(offer.query), strict=True):
+            found[base].append((offer, part))
     return found
 
 
-def _names(offers: Sequence[Offer]) -> Mapping[tuple[str, str], str]:
+def bases_of(offer: Offer) -> list[bytes]:
+    """Return the classes that an offer stands in, by what is compared there."""
+    return [
+        canonical_bytes({"snapshot": offer.snapshot, "currency": offer.currency, "part": part.base})
+        for part in parts_of(offer.query)
+    ]
+
+
+def tier_names(offers: Sequence[Offer]) -> Mapping[tuple[str, str], str]:
     """Return a name of its own for every tier, by chain and listed name: titles may be the same."""
     taken: dict[str, str] = {}
     found = {}

@@ -152,7 +152,7 @@ def _plan_part(
     chain = chain_identity(dataset.id, dataset.snapshot, digest)
     prices = zip(chain_plan.tiers, new.prices_minor, strict=True)
     book = checked_book(
-        chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices), new
+        chain, 1, new.currency, tuple(TierPrice(tier.law.identity, price) for tier, price in prices), new.epsilons
     )
     order = permutation(new.query, dataset.schema)
     return PlannedProduct(new, canonical, order, derivation, chain, digest, chain_plan, book)
@@ -168,15 +168,15 @@ def _ladder(new: NewProduct, derivation: Derivation, known: tuple[TierLaw, ...])
 
 
 def checked_book(
-    chain: str, version: int, currency: str, tiers: tuple[TierPrice, ...], new: NewProduct | None = None
+    chain: str, version: int, currency: str, tiers: tuple[TierPrice, ...], epsilons: Sequence[str] = ()
 ) -> PriceBook:
-    """Return a book; raises InvalidRequestError where a price falls with accuracy, saying where."""
+    """Return a book; raises InvalidRequestError where a price falls with accuracy, saying where if the ε are known."""
     try:
         return PriceBook(chain, version, currency, tiers)
     except ArbitrageError:
         prices = [tier.price for tier in tiers]
         falls = next(rank for rank, (a, b) in enumerate(pairwise(prices), start=1) if b > a)
-        lower, upper = (f" at ε {new.epsilons[place]}" if new else "" for place in (falls, falls - 1))
+        lower, upper = (f" at ε {epsilons[place]}" if epsilons else "" for place in (falls, falls - 1))
         raise InvalidRequestError(
             f"prices: expected none that falls with accuracy, got {prices[falls]}{lower} "
             f"above {prices[falls - 1]}{upper}"

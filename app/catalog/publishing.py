@@ -125,7 +125,8 @@ def _join_chain(
     owners = {tier.law: tier.price for tier in planned.book.tiers}
     if planned.new.state != INTERNAL and set(states) == {INTERNAL}:
         taken = tuple(TierPrice(tier.law, owners.get(tier.law, tier.price)) for tier in book.tiers)
-        fresh = checked_book(planned.chain, book.version + 1, planned.book.currency, taken)
+        epsilons = [decimal_text(law.epsilon()) for law in laws_of_chain(connection, planned.chain)]
+        fresh = checked_book(planned.chain, book.version + 1, planned.book.currency, taken, epsilons)
         reprice(connection, keyring, fresh, at)
         book = fresh
     known = {tier.law: tier.price for tier in book.tiers}
@@ -149,7 +150,8 @@ def _join_chain(
         ranked = by_accuracy(laws_of_chain(connection, planned.chain))
         prices = {**known, **owners}
         tiers = tuple(TierPrice(law.identity, prices[law.identity]) for law in ranked)
-        extended = checked_book(planned.chain, book.version + 1, book.currency, tiers)
+        epsilons = [decimal_text(law.epsilon()) for law in ranked]
+        extended = checked_book(planned.chain, book.version + 1, book.currency, tiers, epsilons)
         insert_book(connection, extended)
         connection.execute(chains.update().where(chains.c.id == planned.chain).values(book_version=extended.version))
 

@@ -1,16 +1,27 @@
-"""What is on sale, as an arbitrageur sees it: chains with the tiers sold alone, and means as packs. Pure."""
+"""What is on sale, as an arbitrageur sees it: chains with the tiers sold alone, means and bundles as packs. Pure."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from app.catalog.bundle_verdicts import ruling_of_bundle
 from app.catalog.classes import Judged, Offer, Pack, check_catalogue, mates
-from app.catalog.verdicts import Ruling, judge_own, rulings_of, undercut_packs, unsettled_by, worst_ruling
+from app.catalog.verdicts import (
+    LATE,
+    Ruling,
+    judge_own,
+    names_of,
+    rulings_of,
+    undercut_by,
+    undercut_packs,
+    unsettled_by,
+    worst_ruling,
+)
 from app.queries.canonical import CanonicalQuery
 from pricing.limit import UNLIMITED, Limit
 from tiers.budget import decimal_text
 
-__all__ = ["Listed", "Proposal", "Shelf", "judge_proposal", "rulings_around", "shelf_of"]
+__all__ = ["Listed", "ListedBundle", "Proposal", "Shelf", "judge_proposal", "rulings_around", "shelf_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,16 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedBundle:
+    """An owner's bundle as it is on sale: chains and laws, at one price."""
+
+    bundle: str
+    title: str
+    price: int
+    parts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Shelf:
     """All offers and packs of a catalogue, each chain once."""
 
@@ -40,18 +61,24 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The shelf of a snapshot as a write would make it, and the chains whose tiers or prices are the write's."""
+    """The shelf of some snapshots as a write would make it, and the chains whose tiers or prices are the write's.
+
+    `bundle` is the id of the bundle that the write puts on sale, empty where it is about products.
+    """
 
     shelf: Shelf
-    snapshot: str
+    snapshots: frozenset[str]
     chains: frozenset[str]
+    bundle: str = ""
 
 
-def shelf_of(listed: Sequence[Listed]) -> Shelf:
-    """Return each chain's tiers once, under the first name they are listed by, and a pack for every tier of a mean.
+def shelf_of(listed: Sequence[Listed], bundles: Sequence[ListedBundle] = ()) -> Shelf:
+    """Return each chain's tiers once, under the first name they are listed by; a pack for each bundle and mean's tier.
 
     A tier that only means sell has no price of its own. A pack costs what its parts' books say together, so whoever
     holds a part already pays for the other alone: credit brings no pack below its parts, nor a part below its book.
+    A bundle's discount is given back by who upgrades a part of it (`pricing.bundles`), so no order of purchases costs
+    less than the goods here.
     """
     chains: dict[str, Offer] = {}
     names: dict[tuple[str, str], str] = {}
@@ -81,6 +108,14 @@ def shelf_of(listed: Sequence[Listed]) -> Shelf:
             taken.add(title)
             held = tuple((tier.chain, names[tier.chain, tier.law]) for tier in tiers)
             packs.append(Pack(title, sum(tier.price for tier in tiers), held))
+    for bundle in bundles:
+        title = bundle.title
+        while title in taken:
+            title += f" ({bundle.bundle[-8:]})"
+        taken.add(title)
+        held = tuple((chain, names[chain, law]) for chain, law in bundle.parts if (chain, law) in names)
+        if len(held) == len(bundle.parts):  # else a part of it is off sale, and so is the bundle
+            packs.append(Pack(title, bundle.price, held, bundle.bundle))
     return Shelf(tuple(chains.values()), tuple(packs))
 
 
@@ -91,29 +126,51 @@ def judge_proposal(proposal: Proposal, limit: Limit = UNLIMITED) -> Ruling:
     """
     offers, packs = proposal.shelf.offers, proposal.shelf.packs
     mine = [offer for offer in offers if offer.chain in proposal.chains]
-    own = [pack for pack in packs if any(chain in proposal.chains for chain, _ in pack.parts)]
+    own = [pack for pack in packs if _is_own(pack, proposal)]
     judged = _judged(proposal.shelf, proposal.chains | {chain for pack in own for chain, _ in pack.parts}, limit)
     met = {each.chain for each in judged if each.parts}
     others = [pack for pack in packs if pack.title in met and pack not in own]
     around = _judged(proposal.shelf, {chain for pack in others for chain, _ in pack.parts}, limit)
     names = proposal.chains | {pack.title for pack in own}
-    return worst_ruling(
-        [*judge_own(mine, own, offers, judged), *undercut_packs(names, others, offers, [*judged, *around])]
-    )
+    seen = [*judged, *around]
+    rulings = [
+        *judge_own(mine, [pack for pack in own if not pack.bundle], offers, judged),
+        *(undercut for pack in own if pack.bundle for undercut in [undercut_by(pack.title, judged)] if undercut),
+        *(ruling_of_bundle(pack, offers, packs, judged) for pack in own if pack.bundle),
+        *undercut_packs(names, [pack for pack in others if not pack.bundle], offers, seen),
+    ]
+    for pack in others:
+        ruling = ruling_of_bundle(pack, offers, packs, seen) if pack.bundle else Ruling("safe")
+        if ruling.verdict == "arbitrage" and not names_of(names, seen).isdisjoint(ruling.bundle):
+            rulings.append(ruling)
+    return worst_ruling(rulings)
+
+
+def _is_own(pack: Pack, proposal: Proposal) -> bool:
+    """Whether a pack is the write's: the bundle itself, or a mean of a product of its chains."""
+    if proposal.bundle or pack.bundle:
+        return pack.bundle == proposal.bundle
+    return any(chain in proposal.chains for chain, _ in pack.parts)
 
 
 def rulings_around(proposal: Proposal, limit: Limit = UNLIMITED) -> dict[str, Ruling]:
-    """Return the verdicts, by stages 1 and 2, on all that a proposal bears on, by chain; packs by their first part.
+    """Return the verdicts, by stages 1 and 2, on all that a proposal bears on: by chain, means by their sums', bundles.
 
     It bears on what stands in one class with a chain of its own, or with the other part of a pack that holds one (which
     has another price then); on what it could be combined with in ways that are not compared; and on packs of these.
     """
     offers, packs = proposal.shelf.offers, proposal.shelf.packs
-    own = proposal.chains | _partners(packs, proposal.chains)
-    near = mates(offers, own) | unsettled_by(offers, proposal.chains, limit)
+    sold = {chain for pack in packs if pack.bundle and pack.bundle == proposal.bundle for chain, _ in pack.parts}
+    own = proposal.chains | sold | _partners(packs, proposal.chains)
+    near = mates(offers, own) | unsettled_by(offers, proposal.chains | sold, limit)
     near |= {pack.parts[0][0] for pack in packs if any(chain in near for chain, _ in pack.parts)}
     judged = check_catalogue(offers, level=2, limit=limit, only=near | _partners(packs, near), packs=packs)
-    return rulings_of(offers, judged, packs, only=near, limit=limit)
+    bundles = {
+        pack.bundle: LATE if limit.is_over() else ruling_of_bundle(pack, offers, packs, judged)
+        for pack in packs
+        if pack.bundle and pack.bundle != proposal.bundle and any(chain in near for chain, _ in pack.parts)
+    }
+    return rulings_of(offers, judged, packs, only=near, limit=limit) | bundles
 
 
 def _partners(packs: Sequence[Pack], chains: Set[str]) -> set[str]:

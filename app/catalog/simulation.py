@@ -9,7 +9,7 @@ from pricing.envy import menu_envy_free
 from pricing.errors import InvalidDemandError
 from pricing.independent import SPREAD, menu_independent
 from pricing.limit import Limit
-from pricing.menu import Menu, check_demand, menu_revenue, menu_threshold
+from pricing.menu import Menu, check_demand, menu_revenue, menu_single, menu_threshold
 
 __all__ = ["Demand", "simulate"]
 
@@ -41,7 +41,7 @@ def simulate(
     menus: dict[str, Menu] = {
         "threshold": menu_threshold(_needs(demand), limit),
         "envy_free": menu_envy_free(values, counts, limit),
-        "single_tier": _single(demand),
+        "single_tier": menu_single(values, counts),
     }
     outcome = {name: _outcome(demand, menu.prices, menu.revenue, proven=menu.proven) for name, menu in menus.items()}
     if current is not None:
@@ -69,19 +69,6 @@ def _needs(demand: Demand) -> list[list[int]]:
         place = max(rank for rank, value in enumerate(row) if value == max(row))
         needs[place].extend([row[place]] * count)
     return needs
-
-
-def _single(demand: Demand) -> Menu:
-    best: Menu | None = None
-    tiers = len(demand.values[0])
-    for rank in range(tiers):
-        for price in sorted({row[rank] for row in demand.values}):
-            prices = tuple(price if place == rank else None for place in range(tiers))
-            revenue = menu_revenue(demand.values, demand.counts, prices)
-            if best is None or revenue > best.revenue:
-                best = Menu(prices, revenue, float(revenue), proven=True)
-    assert best is not None
-    return best
 
 
 def _outcome(demand: Demand, prices: Sequence[int | None], claimed: int | None, *, proven: bool) -> dict[str, Any]:

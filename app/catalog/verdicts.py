@@ -10,17 +10,20 @@ from pricing.arbitrage import Finding, Verdict
 from pricing.limit import UNLIMITED, Limit
 
 __all__ = [
+    "LATE",
     "Ruling",
     "judge_own",
+    "names_of",
     "ruling_of_pack",
     "rulings_of",
+    "undercut_by",
     "undercut_packs",
     "unsettled_by",
+    "untold",
     "worst_ruling",
 ]
 
 _ABSENT = "nothing of it is on sale"
-_LATE = "out of time before it was settled"
 _PARTS = "each part can be had for less than the whole; whether all can is not settled"
 
 
@@ -37,6 +40,9 @@ class Ruling:
     cost_minor: int | None = None
 
 
+LATE = Ruling("uncertified", "out of time before it was settled")
+
+
 def ruling_of_pack(pack: Pack, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ruling:
     """Return the verdict on a pack: safe if one of its parts alone cannot be had for less than the whole.
 
@@ -48,7 +54,7 @@ def ruling_of_pack(pack: Pack, offers: Sequence[Offer], judged: Sequence[Judged]
     for chain in dict.fromkeys(chain for chain, _ in pack.parts):
         (offer,) = (offer for offer in offers if offer.chain == chain)
         about = [each for each in mine if chain in each.parts]
-        if all(each.finding.verdict is Verdict.SAFE for each in about) and not _untold(offer, offers):
+        if all(each.finding.verdict is Verdict.SAFE for each in about) and not untold(offer, offers):
             return Ruling("safe", stage=max((each.finding.stage for each in about), default=0))
         cheaper = [each.finding for each in about if each.finding.verdict is Verdict.ARBITRAGE]
         if cheaper:
@@ -67,7 +73,7 @@ def judge_own(
 ) -> list[Ruling]:
     """Return the verdict on each of some offers and packs among all offers, from a check that saw all their classes."""
     sold = [offer for offer in own if any(price is not None for _, _, price in offer.tiers)]
-    undercut = [_undercut(name, judged) for name in (*(each.chain for each in own), *(pack.title for pack in packs))]
+    undercut = [undercut_by(name, judged) for name in (*(each.chain for each in own), *(pack.title for pack in packs))]
     found = [_rule(offer, offers, judged) for offer in sold]
     found += [ruling_of_pack(pack, offers, judged) for pack in packs]
     return [*(ruling for ruling in undercut if ruling is not None), *found]
@@ -77,9 +83,14 @@ def undercut_packs(
     own: Set[str], packs: Sequence[Pack], offers: Sequence[Offer], judged: Sequence[Judged]
 ) -> list[Ruling]:
     """Return the arbitrage on packs of others that tiers of some own chains, or own packs, are certainly part of."""
-    names = {each.finding.name for each in judged if each.chain in own}
+    names = names_of(own, judged)
     rulings = (ruling_of_pack(pack, offers, judged) for pack in packs)
     return [ruling for ruling in rulings if ruling.verdict == "arbitrage" and not names.isdisjoint(ruling.bundle)]
+
+
+def names_of(own: Set[str], judged: Sequence[Judged]) -> set[str]:
+    """Return the names under which tiers of some chains, and packs, were judged."""
+    return {each.finding.name for each in judged if each.chain in own}
 
 
 def worst_ruling(rulings: Sequence[Ruling]) -> Ruling:
@@ -103,19 +114,19 @@ def rulings_of(
     only: Set[str] | None = None,
     limit: Limit = UNLIMITED,
 ) -> dict[str, Ruling]:
-    """Return the verdict on every chain (of `only`) from a check of all its classes, packs under their first part's.
+    """Return the verdict on every chain (of `only`) from a check of all its classes, means under their sums' chains.
 
     Out of time no verdict is found, and none is called safe.
     """
     found: dict[str, list[Ruling]] = {}
     for offer in offers:
         if (only is None or offer.chain in only) and any(price is not None for _, _, price in offer.tiers):
-            ruling = Ruling("uncertified", _LATE) if limit.is_over() else _rule(offer, offers, judged)
+            ruling = LATE if limit.is_over() else _rule(offer, offers, judged)
             found.setdefault(offer.chain, []).append(ruling)
     for pack in packs:
         first = pack.parts[0][0]
-        if only is None or first in only:
-            ruling = Ruling("uncertified", _LATE) if limit.is_over() else ruling_of_pack(pack, offers, judged)
+        if not pack.bundle and (only is None or first in only):  # a bundle has a verdict of its own
+            ruling = LATE if limit.is_over() else ruling_of_pack(pack, offers, judged)
             found.setdefault(first, []).append(ruling)
     return {chain: worst_ruling(rulings) for chain, rulings in found.items()}
 
@@ -131,16 +142,16 @@ def _rule(offer: Offer, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ru
     for each in mine:
         if each.finding.verdict is Verdict.ARBITRAGE:
             return _ruling(each.finding)
-    untold = _untold(offer, offers)
-    if untold:
-        return Ruling("uncertified", untold)
+    unseen = untold(offer, offers)
+    if unseen:
+        return Ruling("uncertified", unseen)
     for each in mine:
         if each.finding.verdict is Verdict.UNCERTIFIED:
             return _ruling(each.finding, each.reason)
     return Ruling("safe", stage=max((each.finding.stage for each in mine), default=0))
 
 
-def _undercut(chain: str, judged: Sequence[Judged]) -> Ruling | None:
+def undercut_by(chain: str, judged: Sequence[Judged]) -> Ruling | None:
     """Return the arbitrage that a chain or a pack is part of, if one is certain; a part of a pack alone proves none."""
     chain_of = {each.finding.name: each.chain for each in judged}
     for each in judged:
@@ -151,7 +162,7 @@ def _undercut(chain: str, judged: Sequence[Judged]) -> Ruling | None:
     return None
 
 
-def _untold(offer: Offer, offers: Sequence[Offer]) -> str:
+def untold(offer: Offer, offers: Sequence[Offer]) -> str:
     """Say why a verdict on the offer's classes is not all that could be said; empty if it is."""
     unseen = _unseen(offer, offers)
     if unseen and offer.query.ranges:

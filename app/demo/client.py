@@ -46,6 +46,11 @@ class Person:
         quote = quoted or await self.quote(product, epsilon)
         return await self.post("/v1/orders", _accepting(quote), **{"Idempotency-Key": key})
 
+    async def buy_bundle(self, bundle: str, *, key: str) -> dict[str, Any]:
+        """Quote and order a whole bundle."""
+        quote = await self.post(f"/v1/bundles/{bundle}/quotes", {})
+        return await self.post("/v1/orders", _accepting(quote), **{"Idempotency-Key": key})
+
     async def order_and_hang_up(self, quoted: dict[str, Any], key: str) -> None:
         """Send an order and drop the connection before any answer can be read."""
         host, port = self._base.removeprefix("http://").split(":")

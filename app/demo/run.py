@@ -94,6 +94,7 @@ def document(outcome: Outcome, redis_is: str) -> dict[str, Any]:
             "owner": outcome.payout,
         },
         "refusals": outcome.refusals,
+        "bundle": outcome.bundle,
         "panel": msgspec.to_builtins(outcome.panel),
         "audit": outcome.audit,
         "timings": {name: f"{seconds:.3f}" for name, seconds in outcome.timings.items()},

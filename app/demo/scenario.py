@@ -28,6 +28,7 @@ class Outcome:
     orders: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
     panel: PanelOutcome | None = None
+    bundle: dict[str, Any] = field(default_factory=dict)
     payout: dict[str, Any] = field(default_factory=dict)
     audit: dict[str, Any] = field(default_factory=dict)
     public_key: str = ""
@@ -44,6 +45,7 @@ async def play(base: str, operator_key: str, state: Path, say: Say) -> Outcome:
         await stage.gather_people(operator)
         await stage.publish()
         await stage.trade()
+        await stage.bundle()
         await stage.poll()
         await stage.pay(operator)
         await stage.audit()
@@ -66,7 +68,7 @@ class _Stage:
         for name, role, deposit in (
             ("Olga", "owner", 0),
             ("Ada", "buyer", 40_000),
-            ("Bruno", "buyer", 10_000),
+            ("Bruno", "buyer", 14_000),
             ("Chiara", "buyer", 9_000),
             ("Dev", "buyer", 500),
             ("Ines", "analyst", 0),
@@ -138,6 +140,21 @@ class _Stage:
         self.out.dataset = (await self.cast["Olga"].get(f"/v1/datasets/{self.out.dataset['dataset']}")).json()
         for name, product in self.product.items():
             self.out.listings[name] = (await ada.get(f"/v1/products/{product}")).json()
+
+    async def bundle(self) -> None:
+        self.say("Olga sells the aircraft and the delay at ε = 0.5 together; Bruno, who holds the one, pays the rest")
+        parts = [{"product": self.product[name], "epsilon": "0.5"} for name in ("aircraft", "delay")]
+        alone = sum(
+            tier["price_minor"]
+            for name in ("aircraft", "delay")
+            for tier in self.out.listings[name]["tiers"]
+            if tier["epsilon"] == "0.5"
+        )
+        body = {"title": "Aircraft and their delays", "parts": parts, "currency": "EUR", "price_minor": alone - 500}
+        listing = await self.cast["Olga"].post("/v1/bundles", body)
+        sold = await self.cast["Bruno"].buy_bundle(listing["bundle"], key="bruno-3")
+        receipts = [sold["receipt"], *(other["receipt"] for other in sold["others"])]
+        self.out.bundle = {"listing": listing, "buyer": "Bruno", "order": sold["bundle_order"], "receipts": receipts}
 
     async def poll(self) -> None:
         self.say(

@@ -43,6 +43,8 @@ class Story:
                 out.print(_histogram(listing, sold))
             out.print(f"[dim]Not in the bar: {listing['left_out']}.[/dim]")
             out.print(f"[dim]{' '.join(listing['derivation'])}[/dim]\n")
+        out.print(Rule("[bold]Sold together[/bold]", align="left"))
+        out.print(_bundle(outcome.bundle), "\n")
         if outcome.panel is not None:
             out.print(Rule(f"[bold]{outcome.panel.listing['title']}[/bold]", align="left"))
             out.print(_panel(outcome.panel), "\n")
@@ -107,6 +109,14 @@ def _histogram(listing: dict[str, Any], sold: list[dict[str, Any]]) -> Table:
         place = {epsilon: first[epsilon]["answer"]["keys"].index(key) for epsilon in epsilons}
         table.add_row(name, *(_value(first[epsilon], place[epsilon]) for epsilon in epsilons))
     return table
+
+
+def _bundle(bundle: dict[str, Any]) -> str:
+    listing = bundle["listing"]
+    price, alone = (Money(listing[name], listing["currency"]).text() for name in ("price_minor", "alone_minor"))
+    paid = [Money(each["price_minor"], each["currency"]).text() for each in bundle["receipts"]]
+    parts = " + ".join(f"{part['title']} (ε = {part['epsilon']})" for part in listing["parts"])
+    return f"{parts}: {price} instead of {alone}. {bundle['buyer']} paid {' + '.join(paid)}: what was held counts."
 
 
 def _panel(panel: PanelOutcome) -> Table:

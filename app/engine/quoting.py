@@ -1,53 +1,36 @@
 """Quotes: which tier is asked for, what it costs this caller now, and whether a stored quote still holds."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, select
 
-from app.audit.freezing import refuse_frozen
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
+from app.catalog.bundle_contents import chain_parts, parts_of_bundle
+from app.catalog.bundles import bundle_on_sale, price_of_bundle
 from app.catalog.lifecycle import parts_of
 from app.catalog.products import INTERNAL, LIVE, PART, WITHDRAWN
 from app.catalog.search import PUBLIC
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
+from app.engine.lines import SaleLine, priced_lines, refuse_above_ceiling
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
-from app.errors import (
-    ConflictError,
-    ForbiddenError,
-    InvalidRequestError,
-    NotFoundError,
-    QuoteExpiredError,
-    UnknownTierError,
-)
+from app.errors import ConflictError, InvalidRequestError, NotFoundError, QuoteExpiredError, UnknownTierError
 from app.ledger.amounts import amounts_of, stored_quote
-from app.ledger.budget import due_of, reserve_of
-from app.ledger.money import balance, net_paid
 from app.settings import Settings
-from app.store.schema import entitlements, planned_tiers, products, quotes
+from app.store.schema import quotes
 from app.views import ProductView
 from pricing.book import PriceBook
-from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError, NoTierWithinError
+from pricing.errors import ChangedQuoteError, ExpiredQuoteError, NoTierWithinError
 from pricing.invoices import lines_of
-from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
-from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
+from pricing.quote import Quote, cheapest_within, confirm
+from tiers.budget import decimal_text, parse_decimal, parse_epsilon
 
-__all__ = [
-    "Selection",
-    "below_ceiling",
-    "confirm_quote",
-    "offer",
-    "price_of",
-    "quote_of",
-    "refuse_off_sale",
-    "refuse_whole_above_ceiling",
-]
+__all__ = ["Selection", "confirm_quote", "offer", "offer_bundle", "quotes_of", "refuse_off_sale"]
 
 QUOTE_SECONDS = 900
 _KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
@@ -65,120 +48,133 @@ class Selection:
 def offer(
     connection: Connection, settings: Settings, caller: Caller, product: str, selection: Selection, now: datetime
 ) -> Mapping[str, Any]:
-    """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing."""
+    """Quote a tier to a caller and store the quote; reserves nothing, reveals nothing.
+
+    A mean is two linked quotes, of its sum and of its count.
+    """
     parts = parts_of(connection, product)
-    own = chain_of_product(connection, settings, product)
-    refuse_off_sale(own[1], caller)
-    if len(parts) > 1 and selection.within is not None:
-        raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
-    choice: Selection | int = selection
-    if len(parts) > 1:
-        choice = _place_of(product_view(connection, product), selection)
-    loaded = {product: own}
-    for part in parts[1:]:
-        loaded[part] = chain_of_product(connection, settings, part)
-    _forget_lapsed(connection, caller, now)
-    made: list[Mapping[str, Any]] = []
-    used = 0  # by the parts that will be sold before: their charge moves the reserve of those after them
-    for part in parts:
-        chain, row = loaded[part]
-        chain = replace(chain, spent_nano=chain.spent_nano + used)
-        told = _quote(connection, caller, part, (chain, row), choice, now)
-        used += due_of(chain, chain.tier(told["law"]))
-        made.append(told)
-    for before, after in pairwise(made):
-        linked = quotes.update().where(quotes.c.id == before["quote"]).values(companion=after["quote"])
-        connection.execute(linked)
+    chain, row = chain_of_product(connection, settings, product)
+    refuse_off_sale(row, caller)
+    if len(parts) == 1:
+        book = book_of_chain(connection, chain.id)
+        asked = [(product, _select(chain, book, offered_laws(connection, product), selection).law)]
+    else:
+        if selection.within is not None:
+            raise InvalidRequestError("within: expected a law or an ε for a mean, whose interval depends on the answer")
+        view = product_view(connection, product)
+        place = _place_of(view, selection)
+        assert view.companion is not None
+        asked = [(product, view.tiers[place].law), (parts[1], view.companion.tiers[place].law)]
+    made = _store(connection, caller, priced_lines(connection, settings, caller, asked), now)
     whole = dict(made[0])
     if len(made) > 1:
         total = sum(part["amount_minor"] for part in made)
         epsilon = sum((Fraction(part["epsilon"]) for part in made), Fraction(0))
-        _refuse_above_ceiling(caller, epsilon)
+        refuse_above_ceiling(caller, epsilon)
         whole |= {"amount_minor": total, "epsilon": decimal_text(epsilon), "parts": made}
     return whole
 
 
-def _forget_lapsed(connection: Connection, caller: Caller, now: datetime) -> None:
-    """Delete the caller's quotes that lapsed a while ago: nothing refers to them, and they would pile up for ever."""
-    over = time_text(later(now, -_KEPT_SECONDS))
-    connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
+def offer_bundle(
+    connection: Connection, settings: Settings, caller: Caller, bundle: str, now: datetime
+) -> Mapping[str, Any]:
+    """Quote a whole bundle and store the quote: one linked quote a chain, of which an order cites the first.
+
+    Raises:     NotFoundError: no such bundle on sale. ConflictError: a part of it is off sale.
+    """
+    row = bundle_on_sale(connection, bundle)
+    parts = parts_of_bundle(connection, bundle)
+    for part in parts:
+        refuse_above_ceiling(caller, Fraction(part.tier.epsilon))
+    asked = [(each.product, each.law) for each in chain_parts(parts)]
+    lines = priced_lines(connection, settings, caller, asked, price_of_bundle(connection, row))
+    for line in lines:
+        refuse_off_sale(line.row, caller, part=line.row.state == PART)
+    made = _store(connection, caller, lines, now, bundle=row.id, version=row.version)
+    return {
+        "quote": made[0]["quote"],
+        "bundle": row.id,
+        "version": row.version,
+        "price_minor": price_of_bundle(connection, row),
+        "amount_minor": sum(part["amount_minor"] for part in made),
+        "discount_minor": sum(line.offered.discount for line in lines),
+        "currency": row.currency,
+        "licence": row.licence,
+        "expires_at": made[0]["expires_at"],
+        "parts": made,
+    }
 
 
-def _quote(
+def _store(
     connection: Connection,
     caller: Caller,
-    product: str,
-    loaded: tuple[ChainState, Row[Any]],
-    selection: Selection | int,
+    lines: Sequence[SaleLine],
     now: datetime,
-) -> Mapping[str, Any]:
-    chain, row = loaded
-    refuse_frozen(connection, chain.id)
-    book = book_of_chain(connection, chain.id)
-    laws = offered_laws(connection, product)
-    if isinstance(selection, int):
-        tier = [each for each in chain.tiers if each.law in laws][selection]
-    else:
-        tier = _select(chain, book, laws, selection)
-    offered = price_of(connection, caller, chain, book, tier)
-    identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
-    connection.execute(
-        quotes.insert().values(
-            id=identity,
-            account_id=caller.id,
-            product_id=product,
-            law=tier.law,
-            **amounts_of(offered),
-            book_version=offered.book_version,
-            expires_at=expires,
-        )
-    )
+    *,
+    bundle: str | None = None,
+    version: int | None = None,
+) -> list[dict[str, Any]]:
+    """Store a quote for each line, each naming the next as its companion.
+
+    The caller's quotes that lapsed a while ago are deleted: nothing refers to them, and they would pile up for ever.
+    """
+    over = time_text(later(now, -_KEPT_SECONDS))
+    connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
+    names = [new_id("quote") for _ in lines]
+    expires = time_text(later(now, QUOTE_SECONDS))
+    rows = [
+        {
+            "id": name,
+            "account_id": caller.id,
+            "product_id": line.product,
+            "law": line.tier.law,
+            **amounts_of(line.offered),
+            "book_version": line.offered.book_version,
+            "companion": following,
+            "bundle_id": bundle,
+            "bundle_version": version,
+            "expires_at": expires,
+        }
+        for name, following, line in zip(names, [*names[1:], None], lines, strict=True)
+    ]
+    connection.execute(quotes.insert(), rows)
+    return [_document(name, line, expires) for name, line in zip(names, lines, strict=True)]
+
+
+def _document(name: str, line: SaleLine, expires: str) -> dict[str, Any]:
+    offered, tier = line.offered, line.tier
     return {
-        "quote": identity,
-        "product": product,
-        "chain": chain.id,
+        "quote": name,
+        "product": line.product,
+        "chain": line.chain.id,
         "law": tier.law,
         "rank": tier.rank,
         "epsilon": tier.epsilon,
         "half_width": tier.half_width,
         "same_as_above": tier.same_as_above,
-        "grain_exponent": chain.grain,
-        "lines": [{"kind": line.kind, "text": line.text, "amount_minor": line.amount} for line in lines_of(offered)],
+        "grain_exponent": line.chain.grain,
+        "lines": [{"kind": each.kind, "text": each.text, "amount_minor": each.amount} for each in lines_of(offered)],
         "amount_minor": offered.amount,
+        "given_back_minor": offered.given_back,
         "currency": offered.currency,
         "book_version": offered.book_version,
-        "licence": row.licence,
+        "licence": line.row.licence,
         "expires_at": expires,
     }
 
 
-def price_of(connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
-    """Return what a tier costs a caller now; raises ForbiddenError above the role's ceiling."""
-    _refuse_above_ceiling(caller, tier.document.epsilon())
-    held_in = balance(connection, caller.id).currency
-    if caller.role is not Role.ANALYST and held_in != book.currency:
-        raise CurrencyMismatchError(book.currency, held_in)
-    if caller.role is Role.ANALYST:
-        rank = book.rank_of(tier.law)
-        list_price = book.tiers[rank - 1].price
-        return Quote(0, list_price, list_price, 0, book.currency, book.version, rank, chain.id, tier.law)
-    held = connection.execute(
-        select(entitlements.c.rank)
-        .where(entitlements.c.account_id == caller.id, entitlements.c.chain_id == chain.id)
-        .order_by(entitlements.c.rank)
-        .limit(1)
-    ).scalar_one_or_none()
-    holding = Holding(rank=held, net_paid=net_paid(connection, caller.id, chain.id))
-    return quote(book, tier.law, holding, reserve=reserve_of(chain, tier))
-
-
-def quote_of(connection: Connection, caller: Caller, quote_id: str) -> Row[Any]:
-    """Return a stored quote of the caller's own; raises NotFoundError."""
-    wanted = select(quotes).where(quotes.c.id == quote_id, quotes.c.account_id == caller.id)
-    row = connection.execute(wanted).one_or_none()
-    if row is None:
-        raise NotFoundError("quote: expected one of the caller's own, got another id")
-    return row
+def quotes_of(connection: Connection, caller: Caller, quote_id: str) -> list[Row[Any]]:
+    """Return a stored quote of the caller's own and those linked behind it; raises NotFoundError."""
+    found: list[Row[Any]] = []
+    following: str | None = quote_id
+    while following is not None:
+        wanted = select(quotes).where(quotes.c.id == following, quotes.c.account_id == caller.id)
+        row = connection.execute(wanted).one_or_none()
+        if row is None:
+            raise NotFoundError("quote: expected one of the caller's own, got another id")
+        found.append(row)
+        following = row.companion
+    return found
 
 
 def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datetime) -> None:
@@ -193,34 +189,6 @@ def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datet
         raise QuoteExpiredError(
             f"quote: expected the price of now, got one that has changed since ({changed.field})"
         ) from None
-
-
-def below_ceiling(caller: Caller, tier: Tier) -> bool:
-    """Return whether a caller's role may have a tier."""
-    return _reaches(caller, tier.document.epsilon())
-
-
-def refuse_whole_above_ceiling(connection: Connection, caller: Caller, cited: Row[Any]) -> None:
-    """Refuse a mean of which both parts together are above the role's ceiling: its tier is the two of them."""
-    if caller.ceiling_nano is None or cited.companion is None:
-        return
-    pair = (cited, quote_of(connection, caller, cited.companion))
-    _refuse_above_ceiling(caller, sum((_epsilon_of(connection, each) for each in pair), Fraction(0)))
-
-
-def _epsilon_of(connection: Connection, cited: Row[Any]) -> Fraction:
-    wanted = select(planned_tiers.c.epsilon).join(products, products.c.chain_id == planned_tiers.c.chain_id)
-    tier = wanted.where(products.c.id == cited.product_id, planned_tiers.c.law == cited.law)
-    return Fraction(connection.execute(tier).scalar_one())
-
-
-def _refuse_above_ceiling(caller: Caller, epsilon: Fraction) -> None:
-    if not _reaches(caller, epsilon):
-        raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
-
-
-def _reaches(caller: Caller, epsilon: Fraction) -> bool:
-    return caller.ceiling_nano is None or nano_up(epsilon) <= caller.ceiling_nano
 
 
 def refuse_off_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> None:

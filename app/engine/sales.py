@@ -1,28 +1,24 @@
 """Orders: one decision, made read-only first and again, for good, in the sale's transaction."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from fractions import Fraction
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, Row, select
 
-from app.audit.freezing import refuse_frozen
 from app.audit.gate import Gate
 from app.auth.accounts import Caller, Role
-from app.catalog.books import book_of_chain
-from app.catalog.products import NewProduct
+from app.catalog.products import PART, NewProduct
 from app.clock import new_id, time_text
-from app.engine.quoting import (
-    below_ceiling,
-    confirm_quote,
-    price_of,
-    quote_of,
-    refuse_off_sale,
-    refuse_whole_above_ceiling,
-)
+from app.engine.bundling import bundle_price_now, open_sale
+from app.engine.lines import SaleLine, below_ceiling, priced_lines, refuse_above_ceiling
+from app.engine.papers import log_sale, signed_receipt
+from app.engine.quoting import confirm_quote, quotes_of, refuse_off_sale
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import AuditFindingError, ConflictError, IdempotencyError, InvalidRequestError
@@ -30,17 +26,13 @@ from app.keyring import Keyring
 from app.ledger.amounts import amounts_of
 from app.ledger.budget import charge, charge_of, check_pace
 from app.ledger.earnings import accrue
-from app.ledger.money import market_account, post
+from app.ledger.loans import keep_loans
+from app.ledger.money import market_account, post, require_funds
 from app.ledger.refunds import issue_invoice
-from app.log.heads import sign_document
-from app.log.journal import Appended, append
-from app.log.leaves import SaleLeaf
 from app.queries.model import Mean, Quantile, Threshold
 from app.settings import Settings
 from app.store.schema import entitlements, orders
-from pricing.invoices import Receipt
 from pricing.money import Money
-from pricing.quote import Quote
 from tiers.audit.findings import Finding
 from tiers.canonical import Document, canonical_bytes
 
@@ -71,7 +63,7 @@ class ReleaseRefusedError(AuditFindingError):
 class PlacedOrder:
     """An order as stored; `replayed` tells a retry from the first time, `read` whether more than the vector is shown.
 
-    A mean's companion is the order of its count.
+    A mean's companion is the order of its count. A bundle's first order carries the others, and the id of the sale.
     """
 
     receipt: bytes
@@ -83,6 +75,8 @@ class PlacedOrder:
     read: bool
     replayed: bool
     companion: "PlacedOrder | None" = None
+    others: tuple["PlacedOrder", ...] = ()
+    sale: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +102,8 @@ class Desk:
 
         One transaction: right to the tier, price, budget, draws, money, order, log. Anything that fails leaves nothing.
 
-        A mean is two orders, of its sum and of its count: both or none.
+        A mean is two orders, of its sum and of its count, and a bundle one for each chain: all or none. All lines are
+        admitted before the first one is sold.
 
         Args:       computed: the draws of each chain that were due when the caller made them. licence: the one that the
                     buyer accepts; an analyst, who buys nothing, need not.
@@ -117,111 +112,131 @@ class Desk:
                     BudgetRefusedError, IdempotencyError: refused, nothing stored. InvalidRequestError, ConflictError:
                     none, or another, licence is accepted.
         """
-        whole = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
-        made = computed or {}
-        placed, other = self._order_one(connection, caller, quote_id, whole, key, now, made, licence)
-        second = self._replay(connection, caller, _PART + key, whole, licence) if placed.replayed else None
-        if other:  # a mean is two orders of one transaction, under one key
-            second, _ = self._order_one(connection, caller, other, whole, _PART + key, now, made, licence)
-        return replace(placed, companion=second)
+        digest = hashlib.sha256(canonical_bytes({"quote": quote_id})).hexdigest()
+        placed = self._replay(connection, caller, key, digest, licence)
+        if placed:
+            return _joined(placed)
+        cited = quotes_of(connection, caller, quote_id)
+        lines = self._admit(connection, caller, cited, now, licence)
+        sale = None if cited[0].bundle_id is None else open_sale(connection, caller.id, cited[0], time_text(now))
+        self._refuse_undrawn(lines, computed or {})
+        sold = [
+            self._sell(connection, caller, line, digest, _PART * place + key, now, computed or {}, sale)
+            for place, line in enumerate(lines)
+        ]
+        if sale is not None:
+            issue_invoice(connection, sold[0][0])
+        return _joined([order for _, order in sold], sale)
 
-    def _order_one(
+    def _admit(
+        self, connection: Connection, caller: Caller, cited: Sequence[Row[Any]], now: datetime, licence: str | None
+    ) -> list["_Admitted"]:
+        """Decide on all lines together: rights, prices, budgets, pace and money, before anything is written."""
+        first = cited[0]
+        loaded = [chain_of_product(connection, self.settings, each.product_id)[1] for each in cited]
+        for place, row in enumerate(loaded):
+            _check_licence(row, caller, licence)
+            refuse_off_sale(row, caller, part=place > 0 and (first.bundle_id is None or row.state == PART))
+        price = None if first.bundle_id is None else bundle_price_now(connection, caller, first)
+        asked = [(each.product_id, each.law) for each in cited]
+        lines = priced_lines(connection, self.settings, caller, asked, price)
+        if price is None:  # a mean is its two parts together
+            refuse_above_ceiling(caller, sum((line.tier.document.epsilon() for line in lines), Fraction(0)))
+        dues: dict[str, int] = {}
+        admitted = []
+        for each, line in zip(cited, lines, strict=True):
+            confirm_quote(each, line.chain, line.offered, now)
+            laws = offered_laws(connection, line.product)
+            due = charge_of(line.chain, line.tier, partial(_within_reach, caller, laws))
+            whole = dues.get(line.chain.dataset, 0) + due
+            check_pace(connection, caller.id, line.chain, whole if due else 0, now)
+            dues[line.chain.dataset] = whole
+            admitted.append(_Admitted(line, due))
+        require_funds(connection, caller.id, Money(sum(line.offered.amount for line in lines), first.currency))
+        return admitted
+
+    def _refuse_undrawn(self, lines: Sequence["_Admitted"], computed: Computed) -> None:
+        """Ask for the draws of the first chain that needs some; those of all chains are there before one is sold."""
+        for each in lines:
+            wanted = self.engine.due(each.line.chain, each.line.tier)
+            made = computed.get(each.line.chain.id, ())
+            if wanted and tuple(draw.spec for draw in made) != wanted:
+                raise ChainUndrawnError(each.line.chain, each.line.tier)
+
+    def _sell(
         self,
         connection: Connection,
         caller: Caller,
-        quote_id: str,
+        admitted: "_Admitted",
         digest: str,
         key: str,
         now: datetime,
         computed: Computed,
-        licence: str | None,
-    ) -> tuple[PlacedOrder, str]:
-        """Place one order; return it with the quote that goes with its own, or "" for none."""
-        placed = self._replay(connection, caller, key, digest, licence)
-        if placed is not None:
-            return placed, ""
-        cited = quote_of(connection, caller, quote_id)
-        chain, row = chain_of_product(connection, self.settings, cited.product_id)
-        _check_licence(row, caller, licence)
-        refuse_off_sale(row, caller, part=key.startswith(_PART))
-        refuse_frozen(connection, chain.id)
-        tier = chain.tier(cited.law)
-        book = book_of_chain(connection, chain.id)
-        offered = price_of(connection, caller, chain, book, tier)
-        refuse_whole_above_ceiling(connection, caller, cited)
-        confirm_quote(cited, chain, offered, now)
-        laws = offered_laws(connection, cited.product_id)
-        due = charge_of(chain, tier, lambda other: other.law in laws and below_ceiling(caller, other))
-        check_pace(connection, caller.id, chain, due, now)
+        sale: str | None,
+    ) -> tuple[str, PlacedOrder]:
+        """Sell one line that was admitted; return its order."""
+        line, due = admitted.line, admitted.due
         at, order_id = time_text(now), new_id("order")
-        price = Money(offered.amount, offered.currency)
+        price = Money(line.offered.amount, line.offered.currency)
         post(connection, caller.id, "payment", -price, order_id, at)
         post(connection, market_account(connection, price.currency, at), "sale", price, order_id, at)
-        wanted = self.engine.due(chain, tier)
-        if wanted:
-            made = computed.get(chain.id, ())
-            if tuple(draw.spec for draw in made) != wanted:
-                raise ChainUndrawnError(chain, tier)
-            self.engine.install(connection, chain, made, at)
-            chain, row = chain_of_product(connection, self.settings, cited.product_id)
-            tier = chain.tier(cited.law)
-        charge(connection, chain, tier, due)
-        loss = chain.highest_nano + due
-        accrue(connection, chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
-        leaf = self._log_sale(connection, caller, cited, chain, order_id, due, row.licence, at)
-        found = self.gate.check(connection, chain, leaf.index)
+        if self.engine.due(line.chain, line.tier):
+            self.engine.install(connection, line.chain, computed[line.chain.id], at)
+            chain, row = chain_of_product(connection, self.settings, line.product)
+            line = replace(line, chain=chain, row=row, tier=chain.tier(line.tier.law))
+        charge(connection, line.chain, line.tier, due)
+        loss = line.chain.highest_nano + due
+        accrue(connection, line.chain.dataset, price, loss, self.settings.fee_bps, order_id, at)
+        leaf = log_sale(connection, self.keyring, caller, line, order_id, due, at)
+        found = self.gate.check(connection, line.chain, leaf.index)
         if found:
             raise ReleaseRefusedError(found)
-        receipt = self._receipt(connection, caller, offered, chain, tier, order_id, due, row.licence, at, leaf)
+        told: dict[str, Document] = {}
+        if sale is not None:
+            told = {"bundle_order": sale, "discount_minor": line.offered.discount}
+        receipt = signed_receipt(connection, self.keyring, caller, line, order_id, due, at, leaf, told)
         connection.execute(
             orders.insert().values(
                 id=order_id,
                 account_id=caller.id,
                 idempotency_key=key,
                 request_digest=digest,
-                product_id=cited.product_id,
-                chain_id=chain.id,
-                law=tier.law,
-                **amounts_of(offered),
+                product_id=line.product,
+                chain_id=line.chain.id,
+                law=line.tier.law,
+                **amounts_of(line.offered),
+                sale_id=sale,
                 charge_nano=due,
                 receipt_json=receipt.decode(),
                 leaf_index=leaf.index,
                 created_at=at,
             )
         )
-        issue_invoice(connection, order_id)
-        self._entitle(connection, caller, chain, tier, order_id)
-        assert tier.sealed is not None
-        assert tier.commitment is not None
-        placed = PlacedOrder(
-            receipt, cited.product_id, chain, tier, tier.sealed, tier.commitment, _is_read(row), replayed=False
-        )
-        return placed, cited.companion or ""
+        if sale is None:
+            issue_invoice(connection, order_id)
+        keep_loans(connection, order_id, line.offered, line.holding, lent_by=sale if line.lends else None)
+        self._entitle(connection, caller, line.chain, line.tier, order_id)
+        return order_id, _placed(receipt.decode(), line.product, line.chain, line.tier, line.row, replayed=False)
 
     def _replay(
         self, connection: Connection, caller: Caller, key: str, digest: str, licence: str | None
-    ) -> PlacedOrder | None:
-        wanted = select(orders).where(orders.c.account_id == caller.id, orders.c.idempotency_key == key)
-        row = connection.execute(wanted).one_or_none()
-        if row is None:
-            return None
-        if row.request_digest != digest:
-            raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
-        chain, listed = chain_of_product(connection, self.settings, row.product_id)
-        _check_licence(listed, caller, licence)
-        tier = chain.tier(row.law)
-        assert tier.sealed is not None
-        assert tier.commitment is not None
-        return PlacedOrder(
-            row.receipt_json.encode(),
-            row.product_id,
-            chain,
-            tier,
-            tier.sealed,
-            tier.commitment,
-            _is_read(listed),
-            replayed=True,
-        )
+    ) -> list[PlacedOrder]:
+        """Return the orders that a key placed: its first, and those of the same sale."""
+        found: list[PlacedOrder] = []
+        while True:
+            wanted = select(orders).where(
+                orders.c.account_id == caller.id, orders.c.idempotency_key == _PART * len(found) + key
+            )
+            row = connection.execute(wanted).one_or_none()
+            if row is None:
+                return found
+            if row.request_digest != digest:
+                raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
+            chain, listed = chain_of_product(connection, self.settings, row.product_id)
+            _check_licence(listed, caller, licence)
+            tier = chain.tier(row.law)
+            placed = _placed(row.receipt_json, row.product_id, chain, tier, listed, replayed=True)
+            found.append(replace(placed, sale=row.sale_id))
 
     def _entitle(self, connection: Connection, caller: Caller, chain: ChainState, tier: Tier, order_id: str) -> None:
         held = select(entitlements.c.law).where(
@@ -236,79 +251,39 @@ class Desk:
                 )
             )
 
-    def _log_sale(
-        self,
-        connection: Connection,
-        caller: Caller,
-        cited: Row[Any],
-        chain: ChainState,
-        order_id: str,
-        due: int,
-        licence: str,
-        at: str,
-    ) -> Appended:
-        def make(index: int) -> SaleLeaf:
-            return SaleLeaf(
-                index=index,
-                at=at,
-                order=order_id,
-                pseudonym=caller.pseudonym,
-                product=cited.product_id,
-                chain=chain.id,
-                law=cited.law,
-                charge_nano=due,
-                price_minor=cited.amount_minor,
-                currency=cited.currency,
-                book_version=cited.book_version,
-                licence=licence,
-            )
 
-        (sold,) = append(connection, self.keyring, at, [make])
-        return sold
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """A line that may be sold, and what it charges."""
 
-    def _receipt(
-        self,
-        connection: Connection,
-        caller: Caller,
-        offered: Quote,
-        chain: ChainState,
-        tier: Tier,
-        order_id: str,
-        due: int,
-        licence: str,
-        at: str,
-        leaf: Appended,
-    ) -> bytes:
-        last = (
-            select(orders.c.receipt_json).where(orders.c.account_id == caller.id).order_by(orders.c.leaf_index.desc())
-        )
-        before = connection.execute(last.limit(1)).scalar_one_or_none()
-        assert tier.commitment is not None
-        body: dict[str, Document] = dict(
-            Receipt(
-                offered,
-                order=order_id,
-                pseudonym=caller.pseudonym,
-                at=at,
-                fingerprint=chain.fingerprint,
-                snapshot=chain.snapshot,
-                licence=licence,
-                epsilon=tier.epsilon,
-                charge_nano=due,
-                commitment=tier.commitment,
-                leaf_index=leaf.index,
-                leaf_hash=leaf.hash.hex(),
-                key=self.keyring.signing_number,
-                same_as_above=tier.same_as_above,
-                internal=caller.role is Role.ANALYST,
-                previous=None if before is None else hashlib.sha256(before.encode()).hexdigest(),
-            ).document()
-        )
-        return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
+    line: SaleLine
+    due: int
+
+
+def _joined(placed: Sequence[PlacedOrder], sale: str | None = None) -> PlacedOrder:
+    """Return the orders of one sale as one: a mean's count beside its sum, a bundle's parts behind the first."""
+    first, rest = placed[0], tuple(placed[1:])
+    if sale is not None or first.sale is not None:
+        return replace(first, sale=sale or first.sale, others=rest)
+    return replace(first, companion=rest[0] if rest else None)
+
+
+def _placed(receipt: str, product: str, chain: ChainState, tier: Tier, row: Row[Any], *, replayed: bool) -> PlacedOrder:
+    assert tier.sealed is not None
+    assert tier.commitment is not None
+    return PlacedOrder(
+        receipt.encode(), product, chain, tier, tier.sealed, tier.commitment, _is_read(row), replayed=replayed
+    )
+
+
+def _within_reach(caller: Caller, laws: frozenset[str], tier: Tier) -> bool:
+    return tier.law in laws and below_ceiling(caller, tier)
 
 
 def _is_read(row: Row[Any]) -> bool:
-    """Whether the product's question shows more than its raw vector."""
+    """Whether the product's question shows more than its raw vector; a mean is read with its sum, not its count."""
+    if row.state == PART:
+        return False
     query = msgspec.json.decode(row.request_json, type=NewProduct).query
     return isinstance(query.measure, Mean | Quantile | Threshold)
 

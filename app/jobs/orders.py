@@ -42,6 +42,7 @@ def order_job(place: Place) -> Callable[[Database, Task], Mapping[str, Any]]:
         task("drawing")
         placed = place(caller, msgspec.json.decode(task.request, type=OrderJob))
         order = msgspec.json.decode(placed.receipt)["order"]
-        return {"order": order, "product": placed.product, "chain": placed.chain.id, "law": placed.tier.law}
+        bundle = {} if placed.sale is None else {"bundle_order": placed.sale}
+        return {"order": order, "product": placed.product, "chain": placed.chain.id, "law": placed.tier.law, **bundle}
 
     return work

@@ -1,4 +1,4 @@
-"""The amounts of a quote as rows keep them: a quote's row and an order's have the same five columns."""
+"""The amounts of a quote as rows keep them: a quote's row and an order's have the same six columns."""
 
 from typing import Any
 
@@ -21,6 +21,7 @@ def amounts_of(offered: Quote) -> dict[str, int | str]:
         "list_minor": offered.list_price,
         "credit_minor": offered.credit,
         "reserve_minor": offered.reserve,
+        "discount_minor": offered.discount,
         "currency": offered.currency,
     }
 
@@ -37,4 +38,5 @@ def stored_quote(row: Row[Any], chain: str, rank: int, book_version: int) -> Quo
         rank=rank,
         chain_id=chain,
         law=row.law,
+        discount=row.discount_minor,
     )

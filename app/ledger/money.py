@@ -7,7 +7,7 @@ from app.errors import ConflictError, InsufficientFundsError, NotFoundError
 from app.store.schema import accounts, credit_notes, orders, postings
 from pricing.money import Money
 
-__all__ = ["balance", "market_account", "net_paid", "post"]
+__all__ = ["balance", "market_account", "net_paid", "post", "require_funds"]
 
 
 def balance(connection: Connection, account: str) -> Money:
@@ -54,12 +54,7 @@ def post(
     held = balance(connection, account)
     after = held + amount
     if after.amount < 0 and not may_owe:
-        raise InsufficientFundsError(
-            f"balance: expected at least {(-amount).text()}, got {held.text()}",
-            price=(-amount).amount,
-            balance=held.amount,
-            currency=held.currency,
-        )
+        raise _short_of(-amount, held)
     connection.execute(accounts.update().where(accounts.c.id == account).values(balance_minor=after.amount))
     row = {"account_id": account, "kind": kind, "amount_minor": amount.amount, "currency": amount.currency}
     try:
@@ -67,3 +62,19 @@ def post(
     except ConstraintError:
         raise ConflictError("posting: expected a new reference, got one that is posted") from None
     return after
+
+
+def require_funds(connection: Connection, account: str, price: Money) -> None:
+    """Refuse a sale that an account cannot pay in all, before anything is drawn; raises InsufficientFundsError."""
+    held = balance(connection, account)
+    if price.amount > 0 and (held - price).amount < 0:
+        raise _short_of(price, held)
+
+
+def _short_of(price: Money, held: Money) -> InsufficientFundsError:
+    return InsufficientFundsError(
+        f"balance: expected at least {price.text()}, got {held.text()}",
+        price=price.amount,
+        balance=held.amount,
+        currency=held.currency,
+    )

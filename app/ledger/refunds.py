@@ -3,7 +3,7 @@
 Both are numbered without a gap, each in its own series, in the transaction that issues them: the store has one writer.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
@@ -15,8 +15,8 @@ from app.ledger.earnings import reverse_sale, stored_split
 from app.ledger.money import market_account, post
 from app.log.journal import append
 from app.log.leaves import CreditLeaf
-from app.store.schema import accounts, credit_notes, invoices, orders
-from pricing.invoices import CreditNote, Invoice, allot, credit, lines_of
+from app.store.schema import accounts, credit_notes, invoices, orders, products
+from pricing.invoices import Charge, CreditNote, Invoice, Line, allot, credit, lines_of
 from pricing.money import Money
 from pricing.owners import reverse_part
 
@@ -30,12 +30,27 @@ def issue_invoice(connection: Connection, order: str) -> int:
     return number
 
 
+@dataclass(frozen=True, slots=True)
+class _Bill:
+    """What was invoiced together: one order, line by line, or the orders of a bundle, a line each."""
+
+    invoice: Invoice
+    rows: tuple[Row[Any], ...]
+
+    def row(self, line: int) -> Row[Any]:
+        """Return the order that a line is of; what no line is of, `credit` has refused."""
+        return self.rows[line - 1] if len(self.rows) > 1 else self.rows[0]
+
+
 def invoice_of(connection: Connection, account: str, order: str) -> tuple[Invoice, tuple[CreditNote, ...]]:
-    """Return an order's invoice, which never changes, and its credit notes; raises NotFoundError."""
-    row = connection.execute(_issued().where(orders.c.id == order, orders.c.account_id == account)).one_or_none()
-    if row is None:
+    """Return an order's invoice, which never changes, and its credit notes; raises NotFoundError.
+
+    A bundle's is one, by the id of the whole or of any of its parts.
+    """
+    bill = _bill(connection, order)
+    if bill is None or bill.rows[0].account_id != account:
         raise NotFoundError("order: expected one of the caller's own, got another id")
-    return _invoice(row), _notes(connection, row)
+    return bill.invoice, _notes(connection, bill)
 
 
 def credit_order(
@@ -51,32 +66,36 @@ def credit_order(
 
     One note for each invoice line that is credited; without a line, from the first one that has something left. The
     market books it whatever it holds: what owners were paid already is made up by their later earnings. The entitlement
-    stays, and so does the privacy charge: information cannot be recalled.
+    stays, and so does the privacy charge: information cannot be recalled. Of a bundle, whose invoice has a line a part,
+    the id of the whole, or that of a part for its own line; never more than was paid for the part. What a bundle lent
+    stays lent, so later orders cost no less for it.
 
     Raises:     NotFoundError: no such order. OvercreditError: more than is left of the line, or of the invoice.
     """
-    row = connection.execute(_issued().where(orders.c.id == order)).one_or_none()
-    if row is None:
+    bill = _bill(connection, order)
+    if bill is None:
         raise NotFoundError("order: expected an existing id, got another")
-    invoice, prior = _invoice(row), _notes(connection, row)
-    shares = allot(invoice, amount_minor, prior=prior) if line_no is None else ((line_no, amount_minor),)
+    prior = _notes(connection, bill)
+    part = next((place for place, row in enumerate(bill.rows, start=1) if row.id == order), None)
+    if line_no is None and len(bill.rows) > 1:
+        line_no = part
+    shares = allot(bill.invoice, amount_minor, prior=prior) if line_no is None else ((line_no, amount_minor),)
     notes: list[CreditNote] = []
     for line, amount in shares:
         number = f"CN-{_notes_issued(connection) + 1:06d}"
-        note = credit(invoice, line, amount, reason, prior=(*prior, *notes), number=number)
-        _post(connection, keyring, row, note, (*prior, *notes), at)
+        note = credit(bill.invoice, line, amount, reason, prior=(*prior, *notes), number=number)
+        row = bill.row(line)
+        already = sum(each.amount for each in (*prior, *notes) if len(bill.rows) == 1 or each.line_no == line)
+        _post(connection, keyring, row, note, already, at)
         notes.append(note)
     return tuple(notes)
 
 
-def _post(
-    connection: Connection, keyring: Keyring, row: Row[Any], note: CreditNote, prior: Sequence[CreditNote], at: str
-) -> None:
+def _post(connection: Connection, keyring: Keyring, row: Row[Any], note: CreditNote, already: int, at: str) -> None:
     money = Money(note.amount, row.currency)
     market = market_account(connection, row.currency, at)
     post(connection, market, "credit", -money, note.number, at, may_owe=True)
     post(connection, row.account_id, "credit", money, note.number, at)
-    already = sum(earlier.amount for earlier in prior)
     split = reverse_part(stored_split(connection, row.id, row.amount_minor), note.amount, already)
     reverse_sale(connection, split, row.currency, note.number, at)
     connection.execute(
@@ -104,14 +123,6 @@ def _post(
     append(connection, keyring, at, [leaf])
 
 
-def _issued() -> Any:
-    return (
-        select(orders, accounts.c.pseudonym, invoices.c.number)
-        .join(accounts, accounts.c.id == orders.c.account_id)
-        .join(invoices, invoices.c.order_id == orders.c.id)
-    )
-
-
 def credit_faulty(connection: Connection, keyring: Keyring, product: str, at: str) -> int:
     """Give back all that was paid for a faulty product and not credited yet; return how many notes were written.
 
@@ -129,25 +140,39 @@ def credit_faulty(connection: Connection, keyring: Keyring, product: str, at: st
     return notes
 
 
-def _invoice(row: Row[Any]) -> Invoice:
-    """Lines come from amounts alone: neither rank nor version of the book is in them."""
-    offered = stored_quote(row, row.chain_id, rank=1, book_version=1)
-    return Invoice(_number(row), row.pseudonym, row.currency, lines_of(offered))
-
-
-def _number(row: Row[Any]) -> str:
-    return f"INV-{row.number:06d}"
+def _bill(connection: Connection, order: str) -> _Bill | None:
+    """Return the invoice that an order, or a bundle's whole, stands on."""
+    wanted = (
+        select(orders, accounts.c.pseudonym, products.c.title)
+        .join(accounts, accounts.c.id == orders.c.account_id)
+        .join(products, products.c.id == orders.c.product_id)
+        .order_by(orders.c.leaf_index)
+    )
+    rows = connection.execute(wanted.where((orders.c.id == order) | (orders.c.sale_id == order))).all()
+    if rows and rows[0].sale_id is not None:
+        rows = connection.execute(wanted.where(orders.c.sale_id == rows[0].sale_id)).all()
+    if not rows:
+        return None
+    first = rows[0]
+    numbered = select(invoices.c.number).where(invoices.c.order_id == first.id)
+    number = f"INV-{connection.execute(numbered).scalar_one():06d}"
+    lines = lines_of(stored_quote(first, first.chain_id, rank=1, book_version=1))  # neither is in a line
+    if first.sale_id is not None:
+        lines = tuple(Line(Charge.BUNDLE_PART, row.title, row.amount_minor) for row in rows)
+    return _Bill(Invoice(number, first.pseudonym, first.currency, lines), tuple(rows))
 
 
 def _notes_issued(connection: Connection) -> int:
     return int(connection.execute(select(func.count()).select_from(credit_notes)).scalar_one())
 
 
-def _notes(connection: Connection, row: Row[Any]) -> tuple[CreditNote, ...]:
+def _notes(connection: Connection, bill: _Bill) -> tuple[CreditNote, ...]:
     wanted = (
-        select(credit_notes).where(credit_notes.c.order_id == row.id).order_by(credit_notes.c.at, credit_notes.c.id)
+        select(credit_notes)
+        .where(credit_notes.c.order_id.in_([row.id for row in bill.rows]))
+        .order_by(credit_notes.c.at, credit_notes.c.id)
     )
     return tuple(
-        CreditNote(note.id, _number(row), note.line_no, note.amount_minor, note.reason)
+        CreditNote(note.id, bill.invoice.number, note.line_no, note.amount_minor, note.reason)
         for note in connection.execute(wanted)
     )

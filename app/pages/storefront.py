@@ -1,4 +1,4 @@
-"""The storefront: every live product with its tiers, prices and error bars. Public; holds no answer."""
+"""The storefront: live bundles, and products with their tiers, prices and error bars. Public; holds no answer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,12 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader
 from litestar import MediaType, Response, get
 from litestar.di import NamedDependency
+from sqlalchemy import Connection
 
+from app.catalog.bundle_views import list_bundles
 from app.catalog.views import list_products
 from app.market import Market
-from app.views import ProductView, TierView
+from app.views import BundlePartView, BundleView, ProductView, TierView
 from pricing.money import Money
 
 __all__ = ["storefront", "stylesheet"]
@@ -23,6 +25,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _BAR_WIDTH = 160
+_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,28 @@ class _Rung:
     same: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Pack:
+    """A bundle as the page shows it: prices as texts, and each part with its price alone and its error bar."""
+
+    view: BundleView
+    price: str
+    alone: str
+    saving: str
+    parts: list[tuple[BundlePartView, str, str]]
+
+
 @get("/", opt={"public": True}, media_type=MediaType.HTML)
 async def storefront(market: NamedDependency[Market]) -> Response[str]:
     """Show what is on sale."""
-    views = await market.database.read(lambda connection: list_products(connection, after=-1, count=200))
-    html = _templates.get_template("storefront.html").render(shelves=[_shelf(view) for view in views])
+
+    def read(connection: Connection) -> tuple[list[ProductView], list[BundleView]]:
+        return list_products(connection, after=-1, count=_SHOWN), list_bundles(connection, after=-1, count=_SHOWN)
+
+    views, bundles = await market.database.read(read)
+    html = _templates.get_template("storefront.html").render(
+        shelves=[_shelf(view) for view in views], packs=[_pack(bundle) for bundle in bundles]
+    )
     return Response(html, media_type=MediaType.HTML, headers=_HEADERS)
 
 
@@ -63,6 +83,16 @@ def stylesheet() -> Response[str]:
 def _thousands(number: str) -> str:
     whole, point, rest = number.partition(".")
     return f"{int(whole):,}{point}{rest}"
+
+
+def _pack(view: BundleView) -> _Pack:
+    price, alone, saving = (
+        Money(amount, view.currency).text() for amount in (view.price_minor, view.alone_minor, view.saving_minor)
+    )
+    parts = [
+        (part, Money(part.price_minor, view.currency).text(), _thousands(part.half_width_value)) for part in view.parts
+    ]
+    return _Pack(view, price, alone, saving, parts)
 
 
 def _shelf(view: ProductView) -> _Shelf:

@@ -42,6 +42,7 @@ _PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
     name: f"^{prefix}_[0-9a-f]{{24}}$"
     for name, prefix in (
         ("account", "acc"),
+        ("bundle", "bundle"),
         ("dashboard", "dash"),
         ("dataset", "data"),
         ("export", "export"),
@@ -63,7 +64,10 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
     ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
-_PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/audits", "/v1/products", "/v1/orders", "/v1/entitlements")}
+_PAGED = {
+    ("GET", path)
+    for path in ("/v1/accounts", "/v1/audits", "/v1/bundles", "/v1/products", "/v1/orders", "/v1/entitlements")
+}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",

@@ -13,17 +13,27 @@ from sqlalchemy import Connection
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked, check_offer, offer_of, store_checked
 from app.catalog.books import book_of_chain, reprice
+from app.catalog.bundles import refuse_bundle_prices
 from app.catalog.checking import write_checked
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import laws_of_question
 from app.catalog.lifecycle import move, parts_of, stored_product
-from app.catalog.products import DRAFT, INTERNAL, LIVE, RETIRED, PlannedProduct, plan_product, shared_prices
+from app.catalog.products import (
+    DRAFT,
+    INTERNAL,
+    LIVE,
+    RETIRED,
+    PlannedProduct,
+    checked_book,
+    plan_product,
+    shared_prices,
+)
 from app.catalog.publishing import planned_offer, publish
 from app.catalog.shelf import Proposal
 from app.catalog.snapshots import add_snapshot, prepare_snapshot
 from app.catalog.views import dataset_view, product_view
 from app.clock import time_text
-from app.engine.state import offered_laws
+from app.engine.state import offered_laws, tiers_of_chain
 from app.engines.errors import EngineError, IngestError
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
@@ -154,6 +164,7 @@ async def change_prices(
 
     def work(connection: Connection, checked: Checked | None) -> ProductView:
         proposal, books = change(connection)
+        refuse_bundle_prices(connection, {book.chain_id: {t.law: t.price for t in book.tiers} for book in books})
         current = check_offer(connection, proposal, checked)
         for book in books:
             reprice(connection, market.keyring, book, at)
@@ -175,4 +186,5 @@ def _next_book(
         raise InvalidRequestError(f"prices: expected one a tier of {what} ({len(laws)}), got another count")
     new = dict(zip(laws, prices, strict=True))
     tiers = tuple(TierPrice(tier.law, new.get(tier.law, tier.price)) for tier in book.tiers)
-    return PriceBook(book.chain_id, book.version + 1, currency, tiers)
+    epsilons = {tier.law: tier.epsilon for tier in tiers_of_chain(connection, book.chain_id)}
+    return checked_book(book.chain_id, book.version + 1, currency, tiers, [epsilons[tier.law] for tier in tiers])

@@ -103,12 +103,9 @@ async def place(
         placed, (sold, unsealed) = begun, await market.reveal(begun)
     else:
         placed, sold, unsealed = await market.order(request.user, data.quote, key, data.licence)
-    document = _placed(placed, sold, unsealed)
-    if placed.companion is not None:
-        document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
-    document["reading"] = {"type": "nothing"}
-    if placed.read:
-        document["reading"] = (await market.reading(request.user, placed.product, placed.tier.law)).document
+    document = await _told(market, request.user, placed, sold, unsealed)
+    for other in placed.others:
+        document["others"].append(await _told(market, request.user, other, *(await market.reveal(other))))
     body = msgspec.json.encode(document)
     return Response(body, media_type="application/json", headers={"ETag": sold.etag})
 
@@ -131,6 +128,19 @@ async def reading(
     return await represent(partial(render_reading, found), wanted, (product, law), none_match=none_match)
 
 
+async def _told(
+    market: Market, caller: Caller, placed: PlacedOrder, sold: Answer, unsealed: Unsealed
+) -> dict[str, Any]:
+    """An order with its answer, its companion's, and what is read off them."""
+    document = _placed(placed, sold, unsealed)
+    if placed.companion is not None:
+        document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
+    document["reading"] = {"type": "nothing"}
+    if placed.read:
+        document["reading"] = (await market.reading(caller, placed.product, placed.tier.law)).document
+    return document
+
+
 def _placed(placed: PlacedOrder, sold: Answer, unsealed: Unsealed) -> dict[str, Any]:
     return {
         "receipt": msgspec.Raw(placed.receipt),
@@ -139,6 +149,8 @@ def _placed(placed: PlacedOrder, sold: Answer, unsealed: Unsealed) -> dict[str, 
         "replayed": placed.replayed,
         "companion": None,
         "reading": None,
+        "bundle_order": placed.sale,
+        "others": [],
     }
 
 

@@ -1,5 +1,6 @@
 """The tables. Uniqueness is the promise: one answer a (chain, law), one place a draw, one order an idempotency key."""
 
+from app.store.bundle_schema import bundle_parts, bundle_prices, bundle_sales, bundles, loans
 from app.store.catalog_schema import (
     book_prices,
     chains,
@@ -43,6 +44,10 @@ __all__ = [
     "api_keys",
     "audit_reports",
     "book_prices",
+    "bundle_parts",
+    "bundle_prices",
+    "bundle_sales",
+    "bundles",
     "chains",
     "contracts",
     "credit_notes",
@@ -56,6 +61,7 @@ __all__ = [
     "invoices",
     "jobs",
     "leaves",
+    "loans",
     "metadata",
     "offers",
     "orders",

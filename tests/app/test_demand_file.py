@@ -25,6 +25,8 @@ def simulate(file: Path, *options: str) -> "subprocess.CompletedProcess[str]":
         ('[{"count": 1, "values_minor": [-9]}]', ">= 0"),
         ('[{"count": 1.5, "values_minor": [9]}]', "int"),
         ('[{"count": 1, "values_minor": [9], "extra": 1}]', "extra"),
+        ('{"demand": []}', "length >= 1"),
+        ('{"demand": [{"count": 1, "values_minor": [9]}], "product": "prod_1"}', "product: expected none"),
     ],
 )
 def test_a_faulty_file_is_refused_with_one_line(tmp_path: Path, text: str, said: str) -> None:
@@ -42,6 +44,9 @@ def test_a_menu_is_set_beside_its_alternatives_and_labelled(tmp_path: Path) -> N
     told = json.loads(simulate(tmp_path / "demand.json", "--current", "9000,3000,900", "--json").stdout)
     assert set(told["menus"]) == {"threshold", "envy_free", "single_tier", "current"}
     assert told["label"].startswith("up to:")
+    (tmp_path / "request.json").write_text(json.dumps({"demand": demand}))
+    again = simulate(tmp_path / "request.json", "--current", "9000,3000,900", "--json").stdout
+    assert json.loads(again) == told, "the API's request is read too"
     table = simulate(tmp_path / "demand.json").stdout
     assert "up to" in table
     assert "not a forecast" in " ".join(table.split())

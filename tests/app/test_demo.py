@@ -33,7 +33,7 @@ def ran(state: Path) -> dict[str, Any]:
 
 
 def test_the_document_has_its_keys_and_no_floats(ran: dict[str, Any]) -> None:
-    assert set(ran) == {"orders", "answers", "charges", "refusals", "panel", "audit", "timings", "versions"}
+    assert set(ran) == {"orders", "answers", "bundle", "charges", "refusals", "panel", "audit", "timings", "versions"}
 
     def floats(value: Any) -> list[float]:
         if isinstance(value, float):
@@ -52,6 +52,10 @@ def test_the_story_is_the_one_that_was_promised(ran: dict[str, Any]) -> None:
     assert (funds["who"], funds["status"]) == ("Dev", 402)
     prices = [order["receipt"]["price_minor"] for order in ran["orders"]]
     prices += [sale["order"]["amount_minor"] for sale in ran["panel"]["sales"]]
+    prices += [receipt["price_minor"] for receipt in ran["bundle"]["receipts"]]
+    held, other = (part["price_minor"] for part in ran["bundle"]["listing"]["parts"])
+    assert prices[-2:] == [0, other - 500], "Bruno holds the first part: the rest of the bundle's price is due"
+    assert ran["bundle"]["listing"]["price_minor"] == held + other - 500
     assert ran["charges"]["owner"]["paid_now_minor"] == sum(price - price * 1000 // 10_000 for price in prices)
     assert (budget["requested"], budget["remaining"], budget["fits"][0]["epsilon"]) == ("2", "1", "1")
     after = [order for order in ran["orders"] if order["note"] == "budget spent"]

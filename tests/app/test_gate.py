@@ -1,6 +1,8 @@
 """The gate: a release that an audit would refute is neither revealed nor charged, and its chain is sold no more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -8,6 +10,8 @@ import pytest
 from sqlalchemy import Connection, func, select, update
 
 from app.audit.gate import Gate
+from app.catalog import ladders
+from app.catalog import products as products_module
 from app.clock import time_text
 from app.engine import release
 from app.errors import ConflictError
@@ -16,7 +20,10 @@ from app.log.leaves import WithdrawalLeaf
 from app.store.schema import chains, datasets, draws, heads, leaves, planned_tiers
 from tests.app.test_order_jobs import ended, ordered
 from tests.app.test_simulator import killed_at
-from tests.conftest import PEOPLE, Fair, Person
+from tests.conftest import PEOPLE, Fair, Person, tiers
+from tiers.audit import plans, provenance
+from tiers.chain import extension, insertion, plan, plan_of, steps
+from tiers.identity import Role
 
 
 def change(fair: Fair, statement: Any) -> None:
@@ -233,3 +240,43 @@ def test_a_chain_is_certified_once_for_the_same_plans_and_draws(fair: Fair, monk
     assert len(audits) == 1
     fair.buy(fair.person(), fair.product(dataset), "1")
     assert len(audits) == 2, "another plan on the chain"
+
+
+@contextmanager
+def slack_allowed() -> Iterator[pytest.MonkeyPatch]:
+    """An engine that plans steps with slack, and puts tiers between them as if they were exact."""
+
+    def forget() -> None:
+        steps.between.cache_clear()
+        provenance._due_sampler.cache_clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        forget()
+        patch.setattr(products_module, "plan", partial(plan, allow_slack=True))
+        for module in (extension, ladders):
+            patch.setattr(module, "plan_of", partial(plan_of, allow_slack=True))
+        patch.setattr(insertion, "_slack_edge", lambda _known: None)
+        patch.setattr(insertion, "residual", partial(insertion.residual, allow_slack=True))
+        patch.setattr(steps, "_exact", lambda upper, lower: steps.step_law(Role.RESIDUAL, lower, (upper,)))
+        try:
+            yield patch
+        finally:
+            forget()
+
+
+def test_an_engine_that_bridges_a_slack_edge_sells_nothing(fair: Fair) -> None:
+    dataset = fair.dataset(budget_kind="approx", budget="50", budget_delta="0.000001")
+    how = {"family": "discrete-gaussian", "delta": "0.000001"}
+    with slack_allowed() as patch:
+        first = fair.product(dataset, PEOPLE, tiers=tiers(("4", 900), ("1", 90)), **how)
+        assert "A1 residual" in refused(fair, fair.person(), first, "4"), "no chain with slack is sold at all"
+        path = f"/v1/chains/{first['chain']}/thaw"
+        assert fair.client.post(path, json={"reason": "a drill"}, headers=fair.operator.headers).status_code == 201
+        with patch.context() as blind:
+            blind.setattr(plans, "_witness", lambda _upper, _lower: None)
+            fair.buy(fair.person(), first, "4")
+            late = fair.product(dataset, PEOPLE, tiers=tiers(("2", 500)), **how)
+            rules = refused(fair, fair.person(), late, "2")
+    assert rules == ["A2 slack-bridged"]
+    drawn = fair.market.database.read_now(lambda connection: connection.execute(select(draws.c.role)).scalars().all())
+    assert list(drawn) == ["base", "residual"], "the bridge is neither kept nor logged"

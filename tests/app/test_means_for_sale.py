@@ -48,9 +48,21 @@ def test_a_mean_whose_count_has_tiers_of_its_own_gets_new_prices_for_its_own_tie
     seen = fair.client.get(f"/v1/products/{count['product']}", headers=fair.owner().headers).json()
     assert [tier["price_minor"] for tier in seen["tiers"]] == [170], "the count's own tier keeps its price"
     falls = reprice(fair, mean["product"], 1100, 430)
-    assert (falls.status_code, "expected at most 170" in falls.text) == (400, True), falls.text
+    told = "prices: expected none that falls with accuracy, got 172 at ε 0.2 above 170 at ε 0.3"
+    assert (falls.status_code, falls.json()["detail"]) == (400, told)
     assert reprice(fair, mean["product"], 1100).status_code == 400
     assert reprice(fair, mean["product"], 1100, 500, 420).status_code == 400
+
+
+def test_a_book_that_falls_with_accuracy_is_refused_by_its_epsilons_whichever_way_it_comes(fair: Fair) -> None:
+    product = fair.product(fair.dataset(), tiers=tiers(("1", 300), ("0.5", 100)))
+    refused = reprice(fair, product["product"], 100, 300)
+    told = "prices: expected none that falls with accuracy, got 300 at ε 0.5 above 100 at ε 1"
+    assert (refused.status_code, refused.json()["detail"]) == (400, told)
+    body = fair.product_body(product["dataset"], tiers=tiers(("0.7", 301)))
+    late = fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
+    told = "prices: expected none that falls with accuracy, got 301 at ε 0.7 above 300 at ε 1"
+    assert (late.status_code, late.json()["detail"]) == (400, told)
 
 
 def test_the_caps_of_a_mean_are_of_both_its_chains(fair: Fair) -> None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.catalog.classes import Offer, Pack, check_catalogue
+from app.catalog.classes import Judged, Offer, Pack, check_catalogue
 from app.catalog.verdicts import ruling_of_pack
 from app.queries.canonical import canonicalise
 from app.queries.model import Query, Sum
+from pricing.arbitrage import Finding, Verdict
 from pricing.limit import Limit
 from tests.app.judging import judge, judge_pack
 from tests.app.test_verdicts import SCHEMA, summed, total
@@ -79,6 +80,39 @@ def test_two_tiers_of_a_mean_that_fall_with_accuracy_are_arbitrage() -> None:
     low = Pack("mean low", 120, (("sum", "sum @ 8.0"), ("count", "count @ 8.0")))
     found = judge_pack(low, [total_of, count_of], packs=[MEAN])
     assert (found.verdict, found.bundle, found.cost_minor) == ("arbitrage", ("mean",), 100)
+
+
+def test_a_chain_that_only_means_sell_has_no_verdict_of_its_own() -> None:
+    """Something bears on the sum in ways that are not compared; the count is nowhere else, so the mean is safe."""
+    whole = offer("all", Query(measure=Sum(column="amount", lower="0", upper="5", grain_exponent=0)), (1.0, 10))
+    assert judge_pack(MEAN, [SUM, COUNT, whole]).verdict == "safe"
+
+
+def test_a_mean_that_is_undercut_already_keeps_nobody_else_from_publishing() -> None:
+    rivals = [SUM, COUNT, *COUNTS, *sums(39)]
+    assert judge_pack(MEAN, rivals).verdict == "arbitrage"
+    assert judge(offer("count c", total(("c",)), (1.0, 10)), rivals, packs=[MEAN]).verdict == "safe"
+    found = judge(offer("count a", total(("a",)), (1.0, 10)), [SUM, COUNT, COUNTS[1], *sums(39)], packs=[MEAN])
+    assert (found.verdict, found.good) == ("arbitrage", "mean"), "who is a part of it does not"
+
+
+def test_of_several_classes_of_a_part_the_last_stage_and_the_least_cost_count() -> None:
+    """A part may stand in two classes: it is safe when both say so, and to be had for the less of what both say."""
+
+    def said(chain: str, stage: int, cost: int | None, *bundle: str) -> Judged:
+        verdict = Verdict.SAFE if cost is None else Verdict.ARBITRAGE
+        return Judged("mean", Finding("mean", verdict, 100, stage, 0.0, cost, bundle), "", (chain,))
+
+    for first, second in ((1, 2), (2, 1)):
+        safe = [said("sum", first, None), said("sum", second, None)]
+        assert ruling_of_pack(MEAN, [SUM, COUNT], safe).stage == 2
+        bought = [said("sum", first, 60, "dear"), said("sum", second, 40, "cheap"), said("count", 1, 50, "count")]
+        found = ruling_of_pack(MEAN, [SUM, COUNT], bought)
+        assert (found.verdict, found.bundle, found.cost_minor) == ("arbitrage", ("cheap", "count"), 90)
+        assert found.stage == max(second, 1)
+        one = [said("sum", first, 60, "both"), said("count", second, 60, "both")]
+        found = ruling_of_pack(MEAN, [SUM, COUNT], one)
+        assert (found.bundle, found.cost_minor, found.stage) == (("both",), 60, 2), "bought once for both"
 
 
 def test_parts_that_stand_in_one_class_are_a_bundle_of_it() -> None:

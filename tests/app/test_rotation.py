@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from app.main import build_app
 from app.rotation import reseal, rotate
 from app.settings import Settings
 from app.store.schema import api_keys, chains, draws
-from tests.conftest import PEOPLE, TOTAL, Fair, open_fair
+from tests.conftest import PEOPLE, TOTAL, Fair, open_fair, tiers
 
 
 def restarted(settings: Settings, fair: Fair) -> Iterator[Fair]:
@@ -299,3 +300,28 @@ def test_no_secret_is_in_a_repr_an_error_or_the_output(settings: Settings, capfd
         for text in (*texts, captured.out, captured.err):
             assert secret not in text
             assert repr(bytes.fromhex(secret))[2:-1] not in text
+
+
+def test_a_tier_put_in_after_a_rotation_is_drawn_under_the_new_epoch_and_under_no_other(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever could choose the epoch could choose among draws of noise."""
+    with closing(Rotated(settings, "noise")) as made:
+        fair = made.fair
+        for epsilon, price in (("0.7", 2000), ("0.05", 400)):
+            fair.buy(made.buyer, fair.product(made.dataset, tiers=tiers((epsilon, price))), epsilon)
+        lines, public = fair.export()
+        assert verify_export(lines, public).findings == ()
+        for epsilon, price in (("0.6", 1500), ("0.04", 300)):
+            late = fair.product(made.dataset, tiers=tiers((epsilon, price)))
+            with monkeypatch.context() as patch:
+                patch.setattr(Keyring, "noise_epoch", property(lambda _: 1))
+                refused = fair.order(made.buyer, fair.quote(made.buyer, late, epsilon), epsilon)
+            assert (refused.status_code, refused.json()["rules"]) == (500, ["A2 epoch-in-force"])
+            thawed = fair.client.post(
+                f"/v1/chains/{late['chain']}/thaw",
+                json={"reason": "the old ring is gone"},
+                headers=fair.operator.headers,
+            )
+            assert thawed.json() == []
+            fair.buy(made.buyer, late, epsilon)

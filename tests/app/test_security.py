@@ -111,6 +111,19 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
         "SnapshotRequest": (f"/v1/datasets/{dataset}/snapshots", owner, {"file": "people.csv", "null_text": "NA"}),
         "StateRequest": (f"/v1/products/{product}/state", owner, {"state": "live"}),
         "BookRequest": (f"/v1/products/{product}/prices", owner, {"currency": "USD", "prices_minor": [4, 3, 2, 1]}),
+        "BundleRequest": (
+            "/v1/bundles",
+            owner,
+            {
+                "title": "t",
+                "description": "d",
+                "parts": [{"product": product, "law": law, "epsilon": "1"}, {"product": "prod_2", "epsilon": "1"}],
+                "currency": "EUR",
+                "price_minor": 1,
+                "state": "live",
+            },
+        ),
+        "BundlePriceRequest": ("/v1/bundles/bundle_1/price", owner, {"currency": "EUR", "price_minor": 1}),
         "QuestionRequest": ("/v1/questions", analyst, {"dataset": dataset, "title": "t", "query": query}),
         "DashboardRequest": (
             "/v1/dashboards",
@@ -192,7 +205,7 @@ def replaced(value: Any, path: tuple[Any, ...], text: str) -> Any:
 
 
 STRUCTS = sorted(name for name in wire.__all__ if name.endswith("Request"))
-NESTED = {"DemandRequest", "ReserveRequest", "TierRequest", "TileRequest", "WindowRequest"}
+NESTED = {"BundlePartRequest", "DemandRequest", "ReserveRequest", "TierRequest", "TileRequest", "WindowRequest"}
 
 
 def test_every_request_struct_has_a_sample_with_all_its_text(shop: Fair, world: dict[str, Any]) -> None:

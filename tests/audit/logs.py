@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiers.audit.records import DrawRecord, Evidence, History, SaleRecord
+from app.audit.statistics import opened_edges
+from app.audit.watching import Watching
+from tiers.audit.findings import Finding
+from tiers.audit.records import DrawRecord, SaleRecord
+from tiers.audit.watch import Watch
 from tiers.identity import DrawSpec
 
 Rows = np.ndarray
@@ -31,12 +35,25 @@ class Log:
         leaf = self._next()
         self.sales.append(SaleRecord(leaf, f"order {leaf}", "p", spec.chain, spec.law.identity, 0, 0))
 
-    def history(self) -> History:
-        return History((), {}, {}, (), tuple(self.draws), tuple(self.sales))
-
-    def evidence(self) -> Evidence:
-        return Evidence(self.answers, {})
+    def records(self, until: int | None = None) -> list[DrawRecord | SaleRecord]:
+        """The log, or its beginning, leaf by leaf."""
+        events = sorted([*self.draws, *self.sales], key=lambda each: each.leaf)
+        return [each for each in events if until is None or each.leaf <= until]
 
     def _next(self) -> int:
         self.leaf += 1
         return self.leaf
+
+
+def audited(log: Log, watch: Watch, until: int | None = None) -> list[Finding]:
+    """Read a log, or its beginning, then open its chains in an order that has nothing to do with it."""
+    watching = Watching(watch)
+    known = log.records(until)
+    for record in known:
+        watching.read(record)
+    for chain in sorted({draw.spec.chain for draw in log.draws}):
+        draws = [draw for draw in log.draws if draw.spec.chain == chain and draw in known]
+        answers = {name: answer for name, (_, answer) in log.answers.items() if name[0] == chain}
+        for edge in opened_edges(draws, answers):
+            watching.take(edge)
+    return list(watching.findings())

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tiers.audit.steps import Seen
 from tiers.audit.watch import Watch
 from tiers.budget import Ladder
 from tiers.chain import draw_arrays, plan, specs
@@ -160,9 +161,8 @@ def values_until_alarm(saboteur: Saboteur, seed: int, watch: Watch | None = None
     while fed < saboteur.within:
         draws = claimed(saboteur.length, number, total=saboteur.total)
         rows = saboteur.engine(draws, secret, number)
-        for place in range(1, len(draws)):
-            watch.see(draws[place], rows[place] - rows[place - 1])
-            fed += draws[place].length
+        watch.see_all([Seen(spec, rows[at] - rows[at - 1]) for at, spec in enumerate(draws) if at])
+        fed += sum(spec.length for spec in draws[1:])
         if any(alarm.process == saboteur.process for alarm in watch.alarms()):
             return fed
         number += 1

@@ -6,10 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tiers.audit.coalitions import CoalitionLoss, Purchase, coalition_loss, everybody, what_if
-from tiers.audit.records import ClaimedTier, DrawRecord, History, PlanRecord, SaleRecord
+from tiers.audit.coalitions import CoalitionLoss, Purchase, coalition_loss, what_if
 from tiers.errors import AuditError, InvalidParameterError
-from tiers.identity import DrawSpec, Role, TierLaw
+from tiers.identity import TierLaw
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric
@@ -111,16 +110,6 @@ def test_a_coalition_of_nobody_and_contradictions_are_refused() -> None:
 
 
 def test_everybody_holds_the_highest_issued_tier_of_each_chain() -> None:
-    tiers = tuple(ClaimedTier(rank, law, law.epsilon(), 1, 1) for rank, law in enumerate((TWO, MIDDLE, HALF), start=1))
-    plans = tuple(PlanRecord(1, f"p{c}", c, "d", "s", "f", tiers) for c in ("a" * 64, "b" * 64))
-    draws = tuple(
-        DrawRecord(2, DrawSpec(plan.chain, 1, Role.BASE, tier.law, (), 0, 1, ""), 0, (), "", "")
-        for plan in plans
-        for tier in tiers
-    )
-    sales = tuple(
-        SaleRecord(leaf, str(leaf), "p", plans[chain].chain, law.identity, 0, 0)
-        for leaf, (chain, law) in enumerate([(0, HALF), (1, MIDDLE), (0, MIDDLE), (1, HALF)], start=10)
-    )
-    history = History((), {}, {}, plans, draws, sales)
-    assert everybody(history)["d"].basic().epsilon == 2
+    sold = [("a", HALF), ("b", MIDDLE), ("a", MIDDLE), ("b", HALF)]
+    held = [Purchase(f"buyer {number}", "d", chain, law) for number, (chain, law) in enumerate(sold)]
+    assert coalition_loss(held, [each.buyer for each in held])["d"].basic().epsilon == 2

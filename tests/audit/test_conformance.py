@@ -15,9 +15,7 @@ from tests.audit.saboteurs import SABOTEURS, claimed, honest, values_until_alarm
 from tiers.audit import wealth as wealth_module
 from tiers.audit.alphabet import Alphabet, alphabet_of, bridge_alphabet, residues_of
 from tiers.audit.bets import BETS, FAIR, bets_on, dirichlet_log, factors_of, plain_bets
-from tiers.audit.conformance import check_conformance
 from tiers.audit.independence import CLASSES, REPEATS, Habits, classes_of, repeat_logs
-from tiers.audit.records import Evidence, History
 from tiers.audit.watch import Watch, WatchState, pair_name
 from tiers.audit.wealth import Wealth
 from tiers.chain.steps import between
@@ -319,6 +317,6 @@ def test_a_late_fault_is_found_after_a_long_honest_life(monkeypatch: pytest.Monk
     assert max(pair.process.whole) < max(pair.process.recent) - 5, "the whole life's wealth would not have told"
 
 
-def test_an_empty_log_has_nothing_to_find_and_names_are_those_of_laws() -> None:
-    assert check_conformance(History((), {}, {}, (), (), ()), Evidence({}, {}), Watch()) == ()
+def test_a_watch_that_saw_nothing_has_nothing_to_say_and_names_are_those_of_laws() -> None:
+    assert Watch().alarms() == ()
     assert pair_name(claimed(1)[2]) == "residual tsg rate=1 → tsg rate=0.5"

@@ -196,6 +196,15 @@ def reuse_a_stream(export: Export) -> set[str]:
     return signed(export)
 
 
+def draw_under_a_superseded_key(export: Export) -> set[str]:
+    """A second epoch was in force before anything was planned."""
+    noise = next(at for at, record in enumerate(export.leaves) if record["leaf"].get("purpose") == "noise")
+    later = copy.deepcopy(export.leaves[noise])
+    later["leaf"]["epoch"] += 1
+    export.leaves.insert(noise + 1, later)
+    return signed(export)
+
+
 def draw_a_star(export: Export) -> set[str]:
     chain = export.kind("draw")[0]["chain"]
     drawn = [leaf for leaf in export.kind("draw") if leaf["chain"] == chain]
@@ -228,6 +237,7 @@ SABOTEURS: dict[Saboteur, str] = {
     draw_a_star: "A2 nearest-parents",
     draw_twice: "A2 second-answer",
     reuse_a_stream: "A2 reused-key",
+    draw_under_a_superseded_key: "A2 epoch-in-force",
     backdate_a_sale: "A4 time",
     backdate_a_draw: "A2 planned",
     sell_before_drawing: "A2 drawn-before-sold",

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.audit.logs import Log
+from tests.audit.logs import Log, audited
 from tests.audit.saboteurs import claimed, honest, star
-from tiers.audit.conformance import check_conformance
-from tiers.audit.selection import due_draws
+from tiers.audit.records import DrawRecord
+from tiers.audit.selection import Selector
 from tiers.audit.watch import Watch
 from tiers.identity import Role
 
@@ -15,7 +15,10 @@ TOP, MIDDLE, LOW = claimed(2)
 
 
 def due(log: Log) -> list[tuple[int, str]]:
-    return [(each.leaf, str(each.draw.spec.law.epsilon())) for each in due_draws(log.history())]
+    selector, found = Selector(), []
+    for record in log.records():
+        found += selector.draw(record) if isinstance(record, DrawRecord) else selector.sale(record)
+    return [(each.leaf, str(each.draw.spec.law.epsilon())) for each in found]
 
 
 def test_what_the_first_sale_issues_is_tested_down_from_there() -> None:
@@ -92,7 +95,7 @@ def market(*, curious: bool, engine: object = honest, chains: int = 500) -> Log:
 @pytest.mark.statistical
 def test_curious_buyers_select_residuals_and_raise_no_alarm() -> None:
     log = market(curious=True, chains=900)
-    assert check_conformance(log.history(), log.evidence(), Watch()) == ()
+    assert audited(log, Watch()) == []
     naive, upgraded = Watch(), {sale.chain for sale in log.sales if sale.law == TOP.law.identity}
     for draw in log.draws:
         chain = draw.spec.chain
@@ -106,40 +109,12 @@ def test_curious_buyers_select_residuals_and_raise_no_alarm() -> None:
 @pytest.mark.statistical
 def test_an_engine_of_stars_is_a_finding_and_an_honest_one_is_not() -> None:
     log = market(curious=False)
-    assert check_conformance(log.history(), log.evidence(), Watch()) == ()
+    assert audited(log, Watch()) == []
     bad = market(curious=False, engine=star)
-    found = check_conformance(bad.history(), bad.evidence(), Watch())
+    found = audited(bad, Watch())
     assert next((each.check, each.rule, each.where) for each in found) == (
         "A5",
         "law",
         "residual tsg rate=1 → tsg rate=0.5",
     )
     assert found[0].claimed.startswith("e below 10^7")
-
-
-@pytest.mark.statistical
-def test_a_watch_takes_each_leaf_in_once() -> None:
-    log = market(curious=False, chains=20)
-    at_once, in_steps = Watch(), Watch()
-    check_conformance(log.history(), log.evidence(), at_once)
-    for leaf in range(0, log.leaf + 1, 7):
-        history = replace(
-            log.history(),
-            draws=tuple(draw for draw in log.draws if draw.leaf <= leaf),
-            sales=tuple(sale for sale in log.sales if sale.leaf <= leaf),
-        )
-        check_conformance(history, log.evidence(), in_steps)
-    check_conformance(log.history(), log.evidence(), in_steps)
-    assert in_steps.state() == at_once.state()
-
-
-def test_numbers_off_the_lattice_are_a_finding_and_no_number() -> None:
-    log = Log()
-    log.draw((TOP, MIDDLE), [[3, 4], [3, 4]])  # type: ignore[arg-type]
-    log.answers[MIDDLE.chain, MIDDLE.law.identity] = (b"", (3, 4.25))  # type: ignore[assignment]
-    log.sell(TOP)
-    watch = Watch()
-    (found,) = check_conformance(log.history(), log.evidence(), watch)
-    assert (found.check, found.rule) == ("A5", "lattice")
-    assert watch.state().pairs == ()
-    assert "4.25" not in found.text()

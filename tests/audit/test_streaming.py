@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.audit.coalition import losses_of
 from app.audit.export import HeadRecord, KeyRecord, OpeningRecord, bounded_lines, encode_line
 from app.audit.statistics import OpenedEdge, holdings_of
 from app.audit.stream import FOUND_LIMIT, LogAudit
@@ -103,13 +104,29 @@ def test_holdings_are_the_tiers_that_accounts_bought(export: Export) -> None:
     lines = [json.dumps(json.loads(line), sort_keys=True, separators=(",", ":")).encode() for line in export.lines()]
     buyers = {leaf["pseudonym"] for leaf in export.kind("sale")}
     assert len(buyers) == 3
-    every = holdings_of(lines, buyers)
+    every, more = holdings_of(lambda: lines, buyers)
+    assert more is None
     assert {(each.buyer, each.chain, each.law.identity) for each in every} == {
         (leaf["pseudonym"], leaf["chain"], leaf["law"]) for leaf in export.kind("sale")
     }
     one = next(iter(buyers))
-    assert set(holdings_of(lines, [one])) == {each for each in every if each.buyer == one}
-    assert holdings_of(lines, []) == ()
+    assert set(holdings_of(lambda: lines, [one])[0]) == {each for each in every if each.buyer == one}
+    assert holdings_of(lambda: lines, []) == ((), None)
+
+
+def test_what_buyers_hold_is_read_off_an_export_of_any_length(exports: tuple[Path, Path]) -> None:
+    """With a further tier and without: memory grows by what the buyers hold, never by what others do."""
+    peaks = []
+    for path in exports:
+        sale = next(json.loads(line)["leaf"] for line in read(path) if b'"kind":"sale"' in line)
+        also = f"{sale['chain']}:{sale['law']}"
+        losses_of(lambda path=path: read(path), [sale["pseudonym"]], also)  # what is computed once for all
+        tracemalloc.start()
+        (loss,) = losses_of(lambda path=path: read(path), [sale["pseudonym"]], also)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert (loss.added, loss.chains) == ("0", 1)
+    assert peaks[1] < 1.2 * peaks[0] < exports[0].stat().st_size / 4
 
 
 def test_repeats_are_found_among_many_and_only_they() -> None:

@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from tests.golden import checks_accounting as accounting
+from tests.golden import checks_adaptive as adaptive
 from tests.golden import checks_local as local
 from tests.golden import checks_metric as metric
 from tests.golden import checks_noise as noise
@@ -21,18 +22,10 @@ COMPUTED = Fraction(1, 10**9)
 WHOLE = frozenset({("tiers.json", "baselines_tsg")})
 
 # What later issues bind, by issue: (file, section). An issue that lands empties its entry.
-PENDING: dict[int, tuple[tuple[str, str], ...]] = {
-    8: (
-        ("000_apps.json", "cases"),
-        ("000_budgeting.json", "cases"),
-        ("000_pie.json", "cases"),
-        ("000_widths.json", "cases"),
-        ("monte_carlo.json", "KDE"),
-        ("monte_carlo.json", "PIE-NI"),
-    ),
-}
+PENDING: dict[int, tuple[tuple[str, str], ...]] = {}
 
 _KL = "kl_conditional_low_plus kl_conditional_low_minus naive_increment total_kl_adaptive budget violated"
+_PIE = "kind algorithm mode tight_h beta0 x r noise jhat G survivors_per_round spent estimates PrivSav"
 _ROWS: tuple[tuple[str, str, str, Check, Fraction], ...] = (
     ("001_estimates.json", "cases", "kind eps reports ranges points_in_ind_order", metric.estimates, COMPUTED),
     (
@@ -197,6 +190,39 @@ _ROWS: tuple[tuple[str, str, str, Check, Fraction], ...] = (
         accounting.filter_run,
         COMPUTED,
     ),
+    ("000_widths.json", "cases", "kind d beta lam lam_tight_chi", adaptive.chi_quantiles, COMPUTED),
+    (
+        "000_widths.json",
+        "cases",
+        "kind rhos d beta0 n beta_each h weights_last var_last",
+        adaptive.averaged_rounds,
+        COMPUTED,
+    ),
+    ("000_widths.json", "cases", "kind knn_bound bound", adaptive.bound_of_nearest, COMPUTED),
+    ("000_widths.json", "cases", "kind pure_widths laplace_h tsg_h tsg_tail_beyond_h", adaptive.pure_widths, COMPUTED),
+    ("000_budgeting.json", "cases", "kind rule m B used_fraction trace remaining_end", adaptive.reallocated, COMPUTED),
+    ("000_budgeting.json", "cases", "kind split c r parts", adaptive.doubled, COMPUTED),
+    ("000_apps.json", "cases", "kind shape points proj", adaptive.signed_distances, COMPUTED),
+    (
+        "000_apps.json",
+        "cases",
+        "kind kde true mean_of_plug_in debiased_value_at_noisy_dist",
+        adaptive.kernels,
+        COMPUTED,
+    ),
+    ("000_apps.json", "cases", "kind eta_calibrated eta", adaptive.calibrated, COMPUTED),
+    ("000_apps.json", "cases", "kind kde_elimination max_contribution_per_point", adaptive.left_out, COMPUTED),
+    ("000_pie.json", "cases", f"{_PIE} S0 S1 count", adaptive.pie, COMPUTED),
+    ("000_pie.json", "cases", _PIE, adaptive.pie, COMPUTED),
+    (
+        "000_pie.json",
+        "cases",
+        "kind algorithm N q true_count beta0 tight_h r noise S0 S1 G jhat answer PrivSav",
+        adaptive.threshold,
+        COMPUTED,
+    ),
+    ("monte_carlo.json", "KDE", "kind statistic expected sd N z", adaptive.simulated_kernel, COMPUTED),
+    ("monte_carlo.json", "PIE-NI", "kind statistic expected N rule", adaptive.simulated_eliminations, COMPUTED),
 )
 
 CHECKS: dict[tuple[str, str, frozenset[str]], tuple[Check, Fraction]] = {

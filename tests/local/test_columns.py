@@ -10,16 +10,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.sampling.tree import law_of
+from tests.sampling.tree import Script, law_of
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
 from tiers.local.channel import reports, step
+from tiers.local.columns import large
 from tiers.local.columns.chain import SubsetChain, check_sets, encode_sets, report_key
 from tiers.local.columns.coins import flip_words
 from tiers.local.columns.counts import covered_by_hash, covered_by_sets, covered_by_values
+from tiers.local.columns.keyed import Scratch
 from tiers.local.columns.large import LargeStep, singletons
+from tiers.local.columns.sizes import SizeFix, bits_of, column_of
 from tiers.local.columns.small import SmallStep
-from tiers.local.columns.uniform import UniformSets, split_exactly
+from tiers.local.columns.splits import Widths, split_exactly
+from tiers.local.columns.uniform import Room, UniformSets
 from tiers.local.columns.values import ValueStep
 from tiers.local.local_hash import LocalHash, bucket_of, buckets_of
 from tiers.local.planning import plan_subset
@@ -82,15 +86,104 @@ def test_every_word_of_a_value_step_leads_to_the_law(law: LocalHash | Randomized
 def test_every_word_of_a_split_leads_to_the_law() -> None:
     for left, right, size in ((3, 2, 2), (2, 5, 4), (4, 4, 1), (1, 1, 2), (5, 1, 5)):
         decided, undecided = law_of(
-            lambda script, case=(left, right, size): split_exactly(*case, script.group(0, 1)[0], 6, script.tail(0)),
+            lambda script, case=(left, right, size): split_exactly(
+                *case, script.group(0, 1)[0], 6, script.tail(0), script.bits
+            ),
             6,
-            Fraction(1, 64),
+            Fraction(1, 2**12),
         )
         total = comb(left + right, size)
         law = {a: Fraction(comb(left, a) * comb(right, size - a), total) for a in range(size + 1)}
         assert set(decided) <= {a for a, chance in law.items() if chance}
         assert all(decided.get(a, 0) <= chance <= decided.get(a, 0) + undecided for a, chance in law.items())
-        assert undecided <= Fraction(size, 64)
+        assert undecided <= Fraction(size, 2**12)
+
+
+SMALL = Widths(leaf=3, word=4, split_cell=2, leaf_cell=2)
+
+
+@pytest.mark.parametrize(("d", "size"), [(4, 2), (5, 3), (6, 2), (6, 3), (6, 5)])
+def test_every_word_of_a_tree_leads_to_a_uniform_set(d: int, size: int) -> None:
+    tree = UniformSets(d, (size,), SMALL)
+
+    def draw(script: Script) -> int:
+        words = script.tail(0)  # a tree's own words come first, and then its further ones
+        return tree.one(words, words, size)
+
+    decided, undecided = law_of(draw, 4, Fraction(1, 2**19))
+    assert undecided < Fraction(1, 100)
+    assert len(decided) == comb(d, size)
+    assert all(report.bit_count() == size and report >> d == 0 for report in decided)
+    assert all(mass <= Fraction(1, comb(d, size)) <= mass + undecided for mass in decided.values())
+
+
+@pytest.mark.parametrize(("d", "sizes"), [(7, (3, 3)), (7, (1, 6)), (8, (2, 4))])
+def test_columns_repeat_the_definition_on_every_word_of_a_tree(d: int, sizes: tuple[int, int]) -> None:
+    """The two splits and two leaves of three take every word; the last leaf's own varies along."""
+    tree, count = UniformSets(d, sizes, SMALL), 2**16
+    rows = np.arange(count)
+    slots = [(rows >> 4 * place & 15).astype(np.uint32) for place in range(4)]
+    slots.append((rows * 7 % 16).astype(np.uint32))
+    wanted, found = np.resize(np.array(sizes, np.uint16), count), np.zeros(count, np.int64)
+    tails: dict[int, Iterator[int]] = {}
+
+    def tail(row: int) -> Iterator[int]:
+        return (int(byte) & 15 for byte in hashlib.sha256(row.to_bytes(4, "big")).digest())
+
+    def put(leaf: int, sets: np.ndarray) -> None:
+        found[:] |= sets.astype(np.int64) << 3 * leaf
+
+    tree.fill(lambda slot: slots[slot], lambda row: tails.setdefault(row, tail(row)), wanted, put, Room(tree, count))
+    assert 0 < len(tails) < count
+    for row in range(count):
+        assert tree.one(iter([int(slot[row]) for slot in slots]), tail(row), int(wanted[row])) == found[row]
+
+
+def test_a_size_that_no_table_has_is_split_all_the_same() -> None:
+    tree, found = UniformSets(100, (7, 9)), np.zeros((7, 40), np.uint16)
+    words = np.frombuffer(KeyedWords(key("sizes")).read(4 * 40 * tree.slots), np.uint32).reshape(tree.slots, 40)
+    sizes = np.array([0, 2, 50, 99, 100] * 8, np.uint16)
+    tree.fill(lambda slot: words[slot], lambda row: iter([]), sizes, found.__setitem__, Room(tree, 40))
+    assert (np.bitwise_count(found).sum(axis=0) == sizes).all()
+    assert not (found[6] >> 4).any()
+    for row in range(40):
+        one = tree.one(iter(words[:, row].tolist()), iter([]), int(sizes[row]))
+        assert one == sum(int(part) << 16 * leaf for leaf, part in enumerate(found[:, row]))
+
+
+@pytest.mark.parametrize("d", [17, 128, 1000, 4096])
+def test_every_value_has_as_many_positions(d: int) -> None:
+    """Those of the short lap name none: the reports that met one go on to a position of the last value."""
+    fix, positions = SizeFix(d, 1), np.arange(2**16, dtype=np.uint16)
+    sets, kept = np.zeros((2, (d + 63) // 64, 2**16), np.uint64)
+    last = 2**16 - 1
+    fix.columns(sets, kept, 0, np.ones(2**16, np.int16), lambda _: positions, lambda _: iter([last]), 1)
+    hits = covered_by_sets(d, sets)
+    assert hits.sum() == 2**16
+    assert (hits[:-1] == 2**16 // d).all()
+    for position in range(0, 2**16, 997):
+        assert column_of(fix.right(0, 0, iter([position, last])), len(sets)).tolist() == sets[:, position].tolist()
+
+
+@pytest.mark.parametrize(("d", "held"), [(70, 5), (200, 21), (1024, 300)])
+def test_every_member_that_was_not_kept_is_dropped_as_often(d: int, held: int) -> None:
+    """Every position, of one set with one member too many; the short lap goes on to the position of the last one."""
+    members = sorted(int(v) for v in np.random.default_rng(d).permutation(d)[: held + 3])
+    stays = sum(1 << v for v in members[::2][:3])
+    found = sum(1 << v for v in members)
+    positions, last, width = np.arange(2**16, dtype=np.uint16), 2**16 - 1, (d + 63) // 64
+    sets, kept = (np.repeat(column_of(bits, width)[:, None], 2**16, axis=1) for bits in (found, stays))
+    fix = SizeFix(d, held + 2)
+    fix.columns(sets, kept, 0, np.full(2**16, -1, np.int16), lambda _: positions, lambda _: iter([last]), 1)
+    gone = 2**16 - covered_by_sets(d, sets)
+    free = [v for v in members if not stays >> v & 1]
+    assert len(free) == held
+    assert [int(gone[v]) for v in free[:-1]] == [2**16 // held] * (held - 1)
+    assert not any(gone[v] for v in members if v not in free)
+    assert gone[free[-1]] == 2**16 // held + 2**16 % held
+    for position in range(0, 2**16, 997):
+        one = fix.right(found, stays, iter([position, last]))
+        assert column_of(one, width).tolist() == sets[:, position].tolist()
 
 
 class Narrow:
@@ -134,29 +227,23 @@ def test_small_columns_repeat_the_definition(d: int, a: int, b: int) -> None:
 )
 def test_large_columns_repeat_the_definition(d: int, a: int, b: int) -> None:
     kernel = LargeStep(d, a, b, Signal.paying(Fraction(1), coverage=Fraction(1, 3)).ball)
-    edges = [
-        0,
-        2**32 - 1,
-        kernel.edge,
-        *(int(t) for split in kernel.sets._tables.values() for t in split.thresholds[0][:4] if t < 2**32),
-    ]
-    words, count = Narrow(f"{d}{a}{b}", edges), 3000
+    edges = [0, 2**32 - 1, kernel.edge]
+    edges += [int(bound) % 2**32 for split in kernel.sets._splits.values() for bound in split.keys[:4]]
+    edges += [int(edge) - less for edge in kernel.sets._leaves[0].edges[2:9] for less in (0, 1)]
+    words, count, first = Narrow(f"{d}{a}{b}", edges), 3000, kernel.block - 2765
     top = LargeStep(d, 1, a, Signal.rational(Fraction(1, 2)).ball) if a > 1 else None
     above = singletons(d, np.arange(count) % d)
     above = top.apply(KeyedWords(key("top")), 0, above) if top else above
-    found = kernel.apply(words, 30_000, above)  # over the border of two blocks
+    found = kernel.apply(words, first, above)  # over the border of two blocks
     assert (np.bitwise_count(found).sum(axis=0) == b).all()
     assert not d % 64 or not (found[-1] >> np.uint64(d % 64)).any()
-    alone = kernel.apply(words, 30_000 + 2765, above[:, 2765:2780])
-    assert (alone == found[:, 2765:2780]).all()
-    from tiers.local.columns import large
-    from tiers.local.columns.keyed import Scratch
-
-    for at in [*range(60), *range(2760, 2780)]:
-        block, column = divmod(30_000 + at, large.BLOCK)
+    alone = kernel.apply(words, first + 2760, above[:, 2760:2780])
+    assert (alone == found[:, 2760:2780]).all()
+    for at in [*range(400), *range(2760, 2780)]:
+        block, column = divmod(first + at, kernel.block)
         part = large._Part(kernel, words, Scratch(4 * 16), block, column, 1)
-        one = kernel.one(*part.own(0), words.tail(30_000 + at), large._bits(above[:, at]))
-        assert one == large._bits(found[:, at])
+        one = kernel.one(part.own(0), words.tail(first + at), bits_of(above[:, at]))
+        assert one == bits_of(found[:, at])
 
 
 @pytest.mark.parametrize(("upper", "lower", "right"), [("4/5", "1/2", True), ("4/5", "21/40", False)])
@@ -176,12 +263,16 @@ def test_the_law_of_large_columns(upper: str, lower: str, right: bool) -> None:
 def test_the_law_of_uniform_columns_with_two_sizes() -> None:
     n, d = 200_000, 20
     tree, words = UniformSets(d, (1, 2)), KeyedWords(key("tree"))
-    out, raw = np.zeros((1, n), np.uint64), words.read(4 * n * tree.slots)
-    sizes = np.arange(n) % 2 + 1
-    odd = tree.fill(lambda slot: np.frombuffer(raw, np.uint32)[slot * n : (slot + 1) * n], sizes, out)
-    assert len(odd) == 0
+    out, raw = np.zeros(n, np.uint32), words.read(4 * n * tree.slots)
+    sizes = (np.arange(n) % 2 + 1).astype(np.uint16)
+
+    def put(leaf: int, sets: np.ndarray) -> None:
+        out[:] |= sets.astype(np.uint32) << np.uint32(16 * leaf)
+
+    lanes = np.frombuffer(raw, np.uint32).reshape(tree.slots, n)
+    tree.fill(lambda slot: lanes[slot], words.tail, sizes, put, Room(tree, n))
     for size in (1, 2):
-        counts = np.unique(out[0, sizes == size], return_counts=True)[1]
+        counts = np.unique(out[sizes == size], return_counts=True)[1]
         assert len(counts) == comb(d, size)
         assert stats.chisquare(counts).pvalue > ALPHA
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -14,7 +14,7 @@ from pricing.envy import menu_envy_free
 from pricing.errors import InvalidDemandError, TimeLimitError
 from pricing.independent import cheapest_copies, menu_independent
 from pricing.limit import Limit, limit_of
-from pricing.menu import menu_revenue, menu_threshold
+from pricing.menu import menu_revenue, menu_single, menu_threshold
 from tests.pricing.market import laplace, tsg
 
 COUNTS = (80, 50, 30, 20, 12, 8, 5, 3)
@@ -176,6 +176,23 @@ def test_guarantee_menu_envy_free(values, counts):
     assert menu.revenue <= menu.upper_bound
 
 
+@given(VALUES, st.lists(st.integers(0, 4), min_size=3, max_size=3))
+def test_guarantee_menu_single(values, counts):
+    """It equals trying every price of every tier alone, and its revenue is the simulated one."""
+    counts = [counts[0] + 1, *counts[1:]][: len(values)]
+    menu = menu_single(values, counts)
+    tiers = len(values[0])
+    tried = [
+        [price if other == rank else None for other in range(tiers)] for rank in range(tiers) for price in range(6)
+    ]
+    best = max(menu_revenue(values, counts, prices) for prices in tried)
+    assert menu.revenue == menu_revenue(values, counts, menu.prices) == best
+    if best:
+        assert list(menu.prices) == next(each for each in tried if menu_revenue(values, counts, each) == best)
+    else:
+        assert set(menu.prices) == {None}
+
+
 def test_one_shape_of_value_makes_versions_worthless():
     """Every type values tier t at theta times one curve: the best menu is one tier, and the threshold programme overshoots."""
     curve, thetas = (100, 60, 30), (1, 2, 3, 4, 5, 6)
@@ -232,6 +249,19 @@ def test_bad_prices_and_oversized_programmes_are_refused():
             menu_revenue([[5]], [1], prices)
     with pytest.raises(InvalidDemandError, match="20000"):
         menu_envy_free([[1] * 20] * 60, [1] * 60)
+
+
+def test_the_largest_programme_is_tried_and_reported():
+    steps = []
+    late = Limit(seconds_left=lambda: 0.0, progress=lambda *step: steps.append(step))
+    assert menu_envy_free([[1] * 20] * 50, [1] * 50, late).revenue == 50
+    assert steps == [("envy-free menu", 0, 1), ("envy-free menu", 1, 1)]
+    with pytest.raises(InvalidDemandError, match="20000"):
+        menu_envy_free([[1] * 20] * 51, [1] * 51, late)
+
+
+def test_what_one_tier_takes_whole_is_proven_without_a_search():
+    assert menu_envy_free([[5, 5]], [3], Limit(seconds_left=lambda: 0.0)).proven
 
 
 def test_out_of_time_the_best_single_tier_is_offered_and_not_called_proven():
@@ -354,11 +384,39 @@ def test_an_envy_free_menu_is_proven_within_its_gap_and_not_beyond(monkeypatch):
     values, counts = [[20, 6], [4, 3]], [1, 5]
     assert menu_envy_free(values, counts, gap=0.0).proven
     honest = envy_module.milp
-    for bound, gap, proven in ((32.0, 0.0, True), (35.0, 0.1, True), (36.0, 0.1, False), (32.1, 1e-3, False)):
+    default = 1e-3
+    for bound, gap, proven in (
+        (32.0, 0.0, True),
+        (35.0, 0.1, True),
+        (36.0, 0.1, False),
+        (32.03, default, True),
+        (32.04, default, False),
+        (32.0003, 0.0, True),
+        (32.0005, 0.0, False),
+    ):
         monkeypatch.setattr(
-            envy_module, "milp", lambda *args, b=bound, **rest: Told(0, honest(*args, **rest).x, -b / (6 * 20))
+            envy_module, "milp", lambda *args, b=bound, **rest: Told(0, honest(*args, **rest).x, -b / 40)
         )
-        menu = menu_envy_free(values, counts, gap=gap)
+        menu = menu_envy_free(values, counts) if gap == default else menu_envy_free(values, counts, gap=gap)
         assert (menu.prices, menu.proven) == ((17, 3), proven)
-        assert menu.upper_bound == pytest.approx(bound, rel=2e-6)
-        assert menu.upper_bound >= bound
+        assert menu.upper_bound == pytest.approx(bound + 6 * 20 * 2e-6, rel=1e-12)
+
+
+APART = [0, 1, 3, 1000, 3000, 10**6, 10**9, 3 * 10**9, 10**12]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(APART), min_size=2, max_size=2).map(sorted), min_size=1, max_size=3),
+    st.lists(st.sampled_from([1, 10, 10**4, 10**5]), min_size=3, max_size=3),
+)
+@example([[0, 10**9], [3, 1000]], [10, 10**5, 1])
+@example([[2, 10**12], [1000, 3000]], [1, 10**5, 1])
+def test_no_choice_of_buyers_earns_more_than_the_bound_even_where_a_solver_sees_no_value(rows, counts):
+    """Each choice of tiers at the highest prices under which it stands: the best of these is the best menu."""
+    values, counts = [row[::-1] for row in rows], counts[: len(rows)]
+    menu = menu_envy_free(values, counts)
+    choices = product((None, 0, 1), repeat=len(values))
+    best = max(menu_revenue(values, counts, envy_module._priced(values, choice)) for choice in choices)
+    assert menu.revenue <= best <= menu.upper_bound
+    assert not menu.proven or best - menu.revenue <= 1.01e-3 * menu.upper_bound

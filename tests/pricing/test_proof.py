@@ -99,6 +99,20 @@ def test_a_set_that_reaches_is_not_excluded_and_one_that_does_not_is():
     assert proof.bound(by) == 0
 
 
+def test_what_a_proof_learned_after_its_multipliers_were_found_counts_for_nothing():
+    proof = proof_of(market_for("total", LADDER), [[1.0, 1.0, 1.0]])
+    by = Multipliers(np.zeros(1), np.zeros(4), np.zeros(4), np.zeros(0))
+    proof.exclude(np.array([1.0, 0.0, 1.0, 1.0]))
+    proof.learn(proof.market.needs[0], np.array([1.0, 1.0, 0.0]))
+    assert proof.bound(by) == 0
+
+
+def test_multipliers_below_nothing_and_no_numbers_are_nothing():
+    proof = proof_of(market_for("total", LADDER), [[1.0, 1.0, 1.0]])
+    nothing = Multipliers(np.array([-5.0]), np.full(4, -1.0), np.full(4, np.nan), np.zeros(0))
+    assert proof.bound(nothing) == 0
+
+
 def test_cuts_are_exact_fractions_rounded_up_by_less_than_a_unit():
     market = market_for("total", LADDER)
     proof = proof_of(market, [[1.0, 1.0, 1.0]])

@@ -39,9 +39,9 @@ def test_every_word_of_one_side_leads_to_the_geometric_law(width: int, digits: i
     assert_law(decided, undecided, lambda k: (1 - p) * p**k if k >= 0 else 0.0, most=0.05)
 
 
-@pytest.mark.parametrize("width", [4, 6, 8])
+@pytest.mark.parametrize("width", [4, 5, 6, 7, 8])
 def test_lanes_compare_every_pair_of_words_as_words_do(width: int) -> None:
-    half = width // 2
+    half = (width + 1) // 2
     thresholds = [3, (1 << width) - 2, (1 << width) - 1, 5 << (half - 2)]
     lanes = Lanes.of(thresholds, width=width)
     for first in range(0, 1 << width):

@@ -132,4 +132,9 @@ def test_wrong_keys_and_places_are_refused() -> None:
     assert next(KeyedWords(KEY).tail(2**32 - 2)) > 0
     with pytest.raises(InvalidParameterError, match="32 bytes"):
         first_bytes(bytes(31), bytes(64))
+    for key in ("a secret text of thirty-two chars", None, 7, [0] * 32):
+        for use in (KeyedWords, lambda key: first_bytes(key, bytes(64))):
+            with pytest.raises(InvalidParameterError, match="32 bytes") as refused:
+                use(key)  # type: ignore[arg-type,operator]
+            assert "a secret" not in str(refused.value)
     assert "secret" in repr(KeyedWords(KEY))

@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from tiers.audit.plans import check_plans
-from tiers.audit.records import ClaimedTier, History, PlanRecord
+from tiers.accounting.charges import LedgerKind
+from tiers.audit.plans import PlanAudit
+from tiers.audit.records import ClaimedTier, PlanRecord
 from tiers.budget import Ladder
 from tiers.chain import ChainPlan, plan
 from tiers.identity import TierLaw, chain_identity
@@ -25,7 +26,7 @@ def claims(chain: ChainPlan) -> tuple[ClaimedTier, ...]:
 
 def rules(tiers: tuple[ClaimedTier, ...]) -> set[str]:
     record = PlanRecord(2, "prod", CHAIN, "data_1", "snap_1", FINGERPRINT, tiers)
-    return {found.rule for found in check_plans(History((), {"snap_1": "data_1"}, {}, (record,), (), ()))}
+    return {found.rule for found in PlanAudit().plan(record, "data_1", LedgerKind.PURE)}
 
 
 def law(noise: object, sensitivity: int, delta: Fraction = Fraction(0)) -> TierLaw:
@@ -67,7 +68,7 @@ def test_a_pair_without_residual_is_found_with_a_witness() -> None:
     )
     assert "residual" in rules(tiers)
     record = PlanRecord(2, "prod", CHAIN, "data_1", "snap_1", FINGERPRINT, tiers)
-    found = check_plans(History((), {"snap_1": "data_1"}, {}, (record,), (), ()))
+    found = PlanAudit().plan(record, "data_1", LedgerKind.PURE)
     assert any("P(s = " in each.recomputed for each in found)
 
 

@@ -128,6 +128,10 @@ def test_arrays_of_another_kind_are_refused() -> None:
         (np.zeros(15, np.int64), None),
         (good, np.zeros((3, 16), np.int64)),
         (good, np.zeros((4, 16), np.int32)),
+        (np.array(0), None),
+        ([0] * 16, None),
+        (None, None),
+        (good, [[0] * 16] * 4),
     ]
     for truth, out in bad:
         with pytest.raises(InvalidParameterError):

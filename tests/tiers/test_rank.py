@@ -2,12 +2,14 @@
 
 import itertools
 from fractions import Fraction
+from typing import NamedTuple
 
 import pytest
 
-from tiers.audit.provenance import check_provenance
-from tiers.audit.records import ClaimedTier, DrawRecord, Evidence, History, PlanRecord, SaleRecord
-from tiers.audit.replay import openable, replay
+from tiers.audit.findings import Finding
+from tiers.audit.provenance import Provenance
+from tiers.audit.records import ClaimedTier, DrawRecord, Evidence, PlanRecord, SaleRecord
+from tiers.audit.replay import openable, replay_chain
 from tiers.budget import Ladder
 from tiers.chain import Draw, answer_bytes, draw_chain, insert, plan, specs
 from tiers.identity import DrawSpec, TierLaw, chain_identity, commitment, key_hash, opening_key, stream_key
@@ -77,7 +79,15 @@ def test_an_approximate_tier_with_a_smaller_epsilon_may_stand_above() -> None:
     assert not openable(loose, None)
 
 
-def history(chain: list[Draw], sold: TierLaw) -> tuple[History, Evidence]:
+class Read(NamedTuple):
+    """A log of one chain as it was read: what A2 found, its draws, its highest issued law."""
+
+    found: tuple[Finding, ...]
+    draws: tuple[DrawRecord, ...]
+    issued: TierLaw | None
+
+
+def history(chain: list[Draw], sold: TierLaw, *more: TierLaw) -> tuple[Read, Evidence]:
     committed = {}
     openings, keys, draws, claims = {}, {}, [], []
     for place, draw in enumerate(chain):
@@ -91,10 +101,14 @@ def history(chain: list[Draw], sold: TierLaw) -> tuple[History, Evidence]:
             openings[CHAIN, draw.spec.law.identity] = (opening, draw.answer)
             if not draw.spec.role.reads_truth and not any(more_accurate(p, sold) for p in draw.spec.parents):
                 keys[CHAIN, draw.spec.law.identity] = key
-    plans = (PlanRecord(2, "prod", CHAIN, "data_1", "snap_1", "ab" * 32, tuple(claims)),)
-    sale = SaleRecord(20, "order", "prod", CHAIN, sold.identity, 1, 1)
-    read = History((), {"snap_1": "data_1"}, {1: 1}, plans, tuple(draws), (sale,))
-    return read, Evidence(openings, keys)
+    read = Provenance()
+    read.epoch(1)
+    read.plan(PlanRecord(2, "prod", CHAIN, "data_1", "snap_1", "ab" * 32, tuple(claims)))
+    found = [finding for draw in draws for finding in read.draw(draw)]
+    for leaf, law in enumerate((sold, *more), start=20):
+        found += read.sale(SaleRecord(leaf, f"order {leaf}", "prod", CHAIN, law.identity, 1, 1))
+    found += read.finish()
+    return Read(tuple(found), tuple(draws), read.chains[CHAIN].issued), Evidence(openings, keys)
 
 
 def key_of(spec: DrawSpec) -> bytes:
@@ -119,8 +133,8 @@ def test_the_auditor_follows_late_tiers_and_replays_bridges(family: str) -> None
     chain = grown(family)
     assert [draw.spec.role.value for draw in chain] == ["base", "residual", "late-top", "bridge"]
     read, evidence = history(chain, chain[2].spec.law)
-    assert check_provenance(read) == ()
-    report = replay(read, evidence)
+    assert read.found == ()
+    report = replay_chain(read.draws, read.issued, evidence)
     assert report.findings == ()
     assert (report.opened, report.replayed) == (4, 2)
     assert {closed.law for closed in report.not_replayable} == {chain[at].spec.law.identity for at in (0, 2)}
@@ -131,7 +145,7 @@ def test_the_auditor_finds_a_bridge_that_was_not_drawn_from_its_key(family: str)
     chain = grown(family)
     spoiled = Draw(chain[3].spec, (chain[3].answer[0] + 1, chain[3].answer[1]))
     read, evidence = history([*chain[:3], spoiled], chain[2].spec.law)
-    assert [finding.rule for finding in replay(read, evidence).findings] == ["replay"]
+    assert [finding.rule for finding in replay_chain(read.draws, read.issued, evidence).findings] == ["replay"]
 
 
 def test_the_auditor_finds_a_star_and_a_wrong_neighbour() -> None:
@@ -140,16 +154,14 @@ def test_the_auditor_finds_a_star_and_a_wrong_neighbour() -> None:
     star = DrawSpec(CHAIN, 1, chain[1].spec.role, bridge.law, (chain[2].spec.law,), 0, 2, "cells/2")
     answer = chain[3].answer
     read, _ = history([*chain[:3], Draw(star, answer)], chain[2].spec.law)
-    assert {finding.rule for finding in check_provenance(read)} == {"bridge"}
+    assert {finding.rule for finding in read.found} == {"bridge"}
     far = DrawSpec(CHAIN, 1, bridge.role, bridge.law, (bridge.parents[0], chain[1].spec.law), 0, 2, bridge.sampler)
     read, _ = history([*chain[:3], Draw(far, answer)], chain[2].spec.law)
-    assert {finding.rule for finding in check_provenance(read)} == {"nearest-parents"}
+    assert {finding.rule for finding in read.found} == {"nearest-parents"}
 
 
 def test_the_highest_issued_tier_is_that_of_the_highest_rank() -> None:
     chain = grown("skellam")
-    read, _ = history(chain, chain[0].spec.law)
-    sales = (read.sales[0], SaleRecord(21, "o2", "prod", CHAIN, chain[3].spec.law.identity, 1, 1))
-    for order in (sales, sales[::-1]):
-        both = History(read.budgets, read.snapshots, read.epochs, read.plans, read.draws, order)
-        assert both.highest_issued() == {CHAIN: chain[3].spec.law}
+    one, other = chain[0].spec.law, chain[3].spec.law
+    for sold in ((one, other), (other, one)):
+        assert history(chain, *sold)[0].issued == other

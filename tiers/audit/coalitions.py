@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tiers.accounting.coalition import Loss
-from tiers.audit.records import History
 from tiers.errors import AuditError, InvalidParameterError
 from tiers.guarantee import ApproxDP
 from tiers.identity import TierLaw
 from tiers.noise.discrete_gaussian import DiscreteGaussian
 from tiers.rank import by_accuracy
 
-__all__ = ["CoalitionLoss", "Purchase", "WhatIf", "coalition_loss", "everybody", "what_if"]
+__all__ = ["CoalitionLoss", "Purchase", "WhatIf", "coalition_loss", "what_if"]
 
 _ORDERS = (*range(2, 33), 40, 48, 64, 96, 128, 256)
 _UP = 1 + 2.0**-40
@@ -154,18 +153,6 @@ def what_if(purchases: Iterable[Purchase], buyers: Collection[str], more: Purcha
     nothing = CoalitionLoss({})
     before = coalition_loss(held, buyers).get(more.lineage, nothing)
     return WhatIf(before, coalition_loss([*held, more], buyers)[more.lineage])
-
-
-def everybody(history: History) -> Mapping[str, CoalitionLoss]:
-    """Return, per lineage, what all buyers together hold: the highest issued tier of each chain.
-
-    Example:
-        >>> dict(everybody(History((), {}, {}, (), (), ())))
-        {}
-    """
-    lineages = {plan.chain: plan.lineage for plan in history.plans}
-    issued = history.highest_issued().items()
-    return _losses(Purchase("everybody", lineages[chain], chain, law) for chain, law in issued if chain in lineages)
 
 
 def _rho(held: Purchase) -> Fraction | None:

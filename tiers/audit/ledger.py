@@ -7,11 +7,11 @@ from tiers.accounting.charges import LedgerKind
 from tiers.audit.charges import Account
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord, joined
+from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, PlanRecord, SaleRecord, joined
 from tiers.errors import TierError
 from tiers.identity import TierLaw
 
-__all__ = ["LedgerReplay", "check_ledger"]
+__all__ = ["LedgerReplay"]
 
 
 class LedgerReplay:
@@ -134,37 +134,6 @@ class LedgerReplay:
         if account is None:
             found.append(_wrong("budget-declared", sale, lineage, "no earlier leaf declares a budget"))
         return found, account
-
-
-def check_ledger(history: History) -> tuple[Finding, ...]:
-    """Return every charge that is not the chain's increment, every sale over budget, unplanned, withdrawn or repeated.
-
-    Law:        that of `LedgerReplay`, over a history that is at hand as a whole.
-    Example:
-        >>> check_ledger(History((), {}, {}, (), (), ()))
-        ()
-    """
-    replayed, found = LedgerReplay(), list[Finding]()
-    withdrawals = [(leaf, product) for product, leaf in history.withdrawn.items()]
-    records: list[BudgetRecord | PlanRecord | DrawRecord | SaleRecord | CreditRecord]
-    records = [*history.budgets, *history.plans, *history.draws, *history.sales, *history.credits]
-    for record in sorted(records, key=lambda each: each.leaf):
-        while withdrawals and min(withdrawals)[0] < record.leaf:
-            leaf, product = min(withdrawals)
-            withdrawals.remove((leaf, product))
-            replayed.withdraw(product, leaf)
-        match record:
-            case BudgetRecord():
-                found += replayed.budget(record)
-            case PlanRecord():
-                found += replayed.plan(record)
-            case DrawRecord():
-                found += replayed.draw(record)
-            case SaleRecord():
-                found += replayed.sale(record)
-            case CreditRecord():
-                replayed.credit(record)
-    return (*found, *replayed.finish())
 
 
 def _wrong(rule: str, sale: SaleRecord, claimed: str, otherwise: str) -> Finding:

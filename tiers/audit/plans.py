@@ -8,7 +8,7 @@ from itertools import pairwise
 from tiers.accounting.charges import LedgerKind
 from tiers.accounting.levels import tier_level
 from tiers.audit.findings import Finding
-from tiers.audit.records import ClaimedTier, History, PlanRecord, joined
+from tiers.audit.records import ClaimedTier, PlanRecord, joined
 from tiers.budget import EPSILON_CEILING, EPSILON_FLOOR, decimal_text
 from tiers.chain import CONFIDENCE
 from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
@@ -16,7 +16,7 @@ from tiers.identity import TierLaw, chain_identity
 from tiers.rank import by_accuracy
 from tiers.residual.plan import residual
 
-__all__ = ["PlanAudit", "check_plans"]
+__all__ = ["PlanAudit"]
 
 _KEPT = 4096
 
@@ -131,15 +131,6 @@ class _Certificate:
         except InvalidParameterError as error:
             level = str(error)[:200]
         return cls(law.epsilon(), level, law.noise.half_width(CONFIDENCE))
-
-
-def check_plans(history: History) -> tuple[Finding, ...]:
-    """Return what is wrong with the plans: identity, order, ranks, residuals, exact ε, levels, bars, change sets."""
-    read, found, kinds = PlanAudit(), list[Finding](), history.kinds()
-    for plan in history.plans:
-        kind = kinds.get(plan.lineage, LedgerKind.PURE)
-        found += read.plan(plan, history.snapshots.get(plan.snapshot), kind)
-    return tuple(found)
 
 
 def _identity(plan: PlanRecord, lineage_of_snapshot: str | None) -> list[Finding]:

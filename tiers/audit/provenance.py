@@ -6,14 +6,14 @@ from functools import lru_cache
 
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import DrawRecord, History, PlanRecord, SaleRecord, joined
+from tiers.audit.records import DrawRecord, PlanRecord, SaleRecord, joined
 from tiers.audit.slack import check_bridge
 from tiers.chain.steps import between, sampler_of, step_law
 from tiers.errors import TierError
 from tiers.identity import DrawSpec, Role, TierLaw
 from tiers.rank import by_accuracy, more_accurate
 
-__all__ = ["ChainDraws", "Provenance", "check_provenance", "due_sampler"]
+__all__ = ["ChainDraws", "Provenance", "due_sampler"]
 
 _DRAWS_LIMIT = 1024
 
@@ -59,15 +59,19 @@ class Provenance:
         self.chains: dict[str, ChainDraws] = {}
         self._planned: dict[str, Mapping[str, TierLaw]] = {}
         self._epochs: set[int] = set()
+        self._newest = 0
+        self._under: dict[str, int] = {}
         self._keys = Once()
 
     def plan(self, record: PlanRecord) -> None:
-        """Learn the laws that a plan brings to its chain."""
+        """Learn the laws that a plan brings to its chain; the first one binds the chain to the epoch in force."""
+        self._under.setdefault(record.chain, self._newest)
         self._planned[record.chain] = joined(self._planned.get(record.chain), record.laws)
 
     def epoch(self, number: int) -> None:
         """Learn that an epoch of the owners' secrets is in force."""
         self._epochs.add(number)
+        self._newest = max(self._newest, number)
 
     def draw(self, draw: DrawRecord) -> list[Finding]:
         """Take the next draw, and return what is wrong with it."""
@@ -75,10 +79,23 @@ class Provenance:
         law = draw.spec.law.identity
         if law not in self._planned.get(chain, ()):
             found.append(Finding("A2", "planned", where, law, "no earlier plan of this chain has this law"))
-        if draw.spec.epoch not in self._epochs:
-            found.append(Finding("A2", "epoch", where, f"epoch {draw.spec.epoch}", "no earlier leaf opens it"))
+        known = self.chains.setdefault(chain, ChainDraws())
+        found += self._epoch_of(draw, known)
         self._keys.add(draw.key_hash, draw.leaf)
-        return found + self.chains.setdefault(chain, ChainDraws()).take(draw)
+        return found + known.take(draw)
+
+    def _epoch_of(self, draw: DrawRecord, chain: ChainDraws) -> list[Finding]:
+        """A chain is drawn under the epoch of its first plan, a tier put in later under the newest: there is no choice.
+
+        What is drawn with the chain stands leaf by leaf behind its first draw.
+        """
+        where, epoch = f"leaf {draw.leaf}", draw.spec.epoch
+        if epoch not in self._epochs:
+            return [Finding("A2", "epoch", where, f"epoch {epoch}", "no earlier leaf opens it")]
+        last = next(reversed(chain.draws.values()), None)
+        late = draw.spec.role in (Role.BRIDGE, Role.LATE_TOP) or (last is not None and draw.leaf != last.leaf + 1)
+        due = self._newest if late else self._under.get(draw.spec.chain, self._newest)
+        return [] if epoch == due else [Finding("A2", "epoch-in-force", where, f"epoch {epoch}", f"epoch {due}")]
 
     def sale(self, sale: SaleRecord) -> list[Finding]:
         """Take the next sale, and return a finding where what it sells was not drawn before."""
@@ -101,24 +118,6 @@ class Provenance:
             Finding("A2", "reused-key", f"leaf {later}", "a stream of its own", f"the key of leaf {first}")
             for first, later in self._keys.repeated()
         ]
-
-
-def check_provenance(history: History) -> tuple[Finding, ...]:
-    """Return every star, repeat, wrong parent, second truth draw, reused key, foreign sampler, early sale."""
-    read, found = Provenance(), []
-    epochs = sorted((leaf, number) for number, leaf in history.epochs.items())
-    records: list[PlanRecord | DrawRecord | SaleRecord] = [*history.plans, *history.draws, *history.sales]
-    for record in sorted(records, key=lambda each: each.leaf):
-        while epochs and epochs[0][0] < record.leaf:
-            read.epoch(epochs.pop(0)[1])
-        match record:
-            case PlanRecord():
-                read.plan(record)
-            case DrawRecord():
-                found += read.draw(record)
-            case SaleRecord():
-                found += read.sale(record)
-    return (*found, *read.finish())
 
 
 def due_sampler(spec: DrawSpec) -> str | None:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 from tiers.accounting.charges import LedgerKind
 from tiers.identity import DrawSpec, TierLaw
-from tiers.rank import more_accurate
 
 __all__ = [
     "BudgetRecord",
@@ -17,7 +16,6 @@ __all__ = [
     "CreditRecord",
     "DrawRecord",
     "Evidence",
-    "History",
     "PlanRecord",
     "SaleRecord",
     "joined",
@@ -101,34 +99,6 @@ class CreditRecord:
     leaf: int
     order: str
     amount_minor: int
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """Everything the log says, each kind in leaf order."""
-
-    budgets: tuple[BudgetRecord, ...]
-    snapshots: Mapping[str, str]
-    epochs: Mapping[int, int]
-    plans: tuple[PlanRecord, ...]
-    draws: tuple[DrawRecord, ...]
-    sales: tuple[SaleRecord, ...]
-    withdrawn: Mapping[str, int] = field(default_factory=dict)
-    credits: tuple[CreditRecord, ...] = ()
-
-    def kinds(self) -> dict[str, LedgerKind]:
-        """Return the kind of ledger of each lineage."""
-        return {budget.lineage: budget.kind for budget in self.budgets}
-
-    def highest_issued(self) -> dict[str, TierLaw]:
-        """Return each chain's most accurate sold law: the highest rank among the laws its sales name."""
-        laws = {(draw.spec.chain, draw.spec.law.identity): draw.spec.law for draw in self.draws}
-        highest: dict[str, TierLaw] = {}
-        for sale in self.sales:
-            law = laws.get((sale.chain, sale.law))
-            if law is not None and (sale.chain not in highest or more_accurate(law, highest[sale.chain])):
-                highest[sale.chain] = law
-        return highest
 
 
 @dataclass(frozen=True, slots=True)

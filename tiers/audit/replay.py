@@ -7,14 +7,14 @@ from functools import lru_cache
 
 from tiers.audit.findings import Finding
 from tiers.audit.provenance import due_sampler
-from tiers.audit.records import ChainKey, DrawRecord, Evidence, History
+from tiers.audit.records import ChainKey, DrawRecord, Evidence
 from tiers.chain import answer_bytes, answer_of
 from tiers.errors import TierError
 from tiers.identity import TierLaw, commitment, key_hash
 from tiers.noise.tsg import TwoSidedGeometric
 from tiers.rank import more_accurate
 
-__all__ = ["NotReplayable", "Replay", "openable", "replay", "replay_chain", "replayable"]
+__all__ = ["NotReplayable", "Replay", "openable", "replay_chain", "replayable"]
 
 _REACH = 256
 """Two-sided geometric noise of one rate exceeds 128/rate with probability below 2⁻¹⁸⁰; twice that, for two steps."""
@@ -84,30 +84,6 @@ def replay_chain(draws: Iterable[DrawRecord], highest_issued: TierLaw | None, ev
     for stray in (set(evidence.openings) | set(evidence.keys)) - known:
         found.append(Finding("A7", "evidence-of-nothing", f"chain {stray[0][:12]}", stray[1][:12], "no such draw"))
     return Replay(replayed, len(answers), tuple(closed), tuple(found), answers)
-
-
-def replay(history: History, evidence: Evidence) -> Replay:
-    """Replay every chain of a history that is at hand as a whole."""
-    highest = history.highest_issued()
-    chains: dict[str, dict[str, DrawRecord]] = {}
-    for draw in history.draws:
-        chains.setdefault(draw.spec.chain, {}).setdefault(draw.spec.law.identity, draw)
-    held: dict[str, tuple[dict[ChainKey, tuple[bytes, tuple[int, ...]]], dict[ChainKey, bytes]]] = {}
-    for name, opening in evidence.openings.items():
-        held.setdefault(name[0], ({}, {}))[0][name] = opening
-    for name, key in evidence.keys.items():
-        held.setdefault(name[0], ({}, {}))[1][name] = key
-    outcomes = [
-        replay_chain(chains.get(chain, {}).values(), highest.get(chain), Evidence(*held.get(chain, ({}, {}))))
-        for chain in {**chains, **dict.fromkeys(held)}
-    ]
-    return Replay(
-        sum(outcome.replayed for outcome in outcomes),
-        sum(outcome.opened for outcome in outcomes),
-        tuple(closed for outcome in outcomes for closed in outcome.not_replayable),
-        tuple(finding for outcome in outcomes for finding in outcome.findings),
-        {name: answer for outcome in outcomes for name, answer in outcome.answers.items()},
-    )
 
 
 def _far(draw: DrawRecord, answers: list[tuple[int, ...]]) -> bool:

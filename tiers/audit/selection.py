@@ -5,15 +5,14 @@ residuals then have another law than drawn ones, in an honest market. So a draw 
 below the highest issued tier before anybody had seen anything made from it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tiers.audit.records import DrawRecord, History, SaleRecord
+from tiers.audit.records import DrawRecord, SaleRecord
 from tiers.audit.replay import openable
 from tiers.identity import Role, TierLaw
 from tiers.rank import more_accurate
 
-__all__ = ["Due", "Selector", "due_draws"]
+__all__ = ["Due", "Selector"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,22 @@ class Due:
 
 @dataclass(slots=True)
 class Selector:
-    """The rule of `due_draws`, for a log that is read once: it keeps the laws of chains and what waits for a sale."""
+    """The residuals and bridges that may be tested, as a log is read: it keeps chains' laws and what waits for a sale.
+
+    Law:        due at the draw's leaf if its upper parent is at or below the highest tier issued by then; else at the
+                first later sale of the chain if that sale issues the parent or better; else never.
+    Guarantee:  whether and when a draw is tested depends on earlier leaves and on draws that it did not touch, so given
+                its parents it has its claimed law at the moment of the test, whatever buyers do.
+    Example:
+        >>> from tiers.budget import Ladder
+        >>> from tiers.chain import plan, specs
+        >>> top, low = specs("0" * 64, plan(Ladder.parse(["2", "1"]), 1), epoch=1, grain=0, length=1)
+        >>> selector = Selector()
+        >>> [selector.draw(DrawRecord(leaf, spec, leaf, (), "", "")) for leaf, spec in enumerate((top, low))]
+        [(), ()]
+        >>> [due.leaf for due in selector.sale(SaleRecord(2, "order", "p", "0" * 64, top.law.identity, 0, 0))]
+        [2]
+    """
 
     highest: dict[str, TierLaw] = field(default_factory=dict)
     laws: dict[tuple[str, str], TierLaw] = field(default_factory=dict)
@@ -53,24 +67,3 @@ class Selector:
             self.highest[record.chain] = known = sold
         drawn = self.waiting.pop(record.chain, [])
         return tuple(Due(record.leaf, draw) for draw in drawn if openable(draw.spec.parents[0], known))
-
-
-def due_draws(history: History, after: int = -1) -> Iterator[Due]:
-    """Yield the residuals and bridges that may be tested, in the order of the leaves that decided on them.
-
-    Law:        due at the draw's leaf if its upper parent is at or below the highest tier issued by then; else at the
-                first later sale of the chain if that sale issues the parent or better; else never.
-    Guarantee:  whether and when a draw is tested depends on earlier leaves and on draws that it did not touch, so given
-                its parents it has its claimed law at the moment of the test, whatever buyers do.
-    Args:       after: leave out what was decided at or before this leaf.
-    Example:
-        >>> list(due_draws(History((), {}, {}, (), (), ())))
-        []
-    """
-    selector = Selector()
-    events: list[tuple[int, DrawRecord | SaleRecord]] = [(draw.leaf, draw) for draw in history.draws]
-    events += [(sale.leaf, sale) for sale in history.sales]
-    for leaf, event in sorted(events, key=lambda each: each[0]):
-        due = selector.draw(event) if isinstance(event, DrawRecord) else selector.sale(event)
-        if leaf > after:
-            yield from due

@@ -130,7 +130,9 @@ def draw_arrays(
         >>> draw_arrays(np.zeros(1000, np.int64), draws, lambda spec: bytes(32)).shape
         (2, 1000)
     """
-    shape = (len(draws), len(truth))
+    if not isinstance(truth, np.ndarray) or not isinstance(out, np.ndarray | None):
+        raise InvalidParameterError("arrays", "NumPy arrays of int64", (type(truth).__name__, type(out).__name__))
+    shape = (len(draws), truth.size)
     rows = np.empty(shape, np.int64) if out is None else out
     if rows.dtype != np.int64 or rows.shape != shape or truth.dtype != np.int64 or truth.ndim != 1:
         raise InvalidParameterError("arrays", f"int64 of shapes {shape[1:]} and {shape}", (truth.dtype, rows.shape))

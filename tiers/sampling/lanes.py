@@ -39,7 +39,7 @@ class Lanes:
 
         Raises:     InvalidParameterError: a width that no number from 2 to 21 divides with 1 left, such as 2 or 24.
         """
-        half, places = width // 2, range(0, width * len(thresholds), width)
+        half, places = (width + 1) // 2, range(0, width * len(thresholds), width)
         ones = sum(1 << place for place in places)
         bound = sum((threshold >> half) << place for threshold, place in zip(thresholds, places, strict=True))
         # 2^width ≡ 2 modulo 2^room − 1: the remainder of bits `width` apart is the same bits side by side; one bit
@@ -49,7 +49,7 @@ class Lanes:
             raise InvalidParameterError("word width", "one that a number from 2 to 21 divides with 1 left", width)
         further = tuple((at * width, at) for at in range(room - 1, len(thresholds), room - 1))
         first = (1 << width * (room - 1)) - 1
-        return cls(half, ones * ((1 << half) - 1), ones << half, ones, bound, (1 << room) - 1, first, further)
+        return cls(half, ones * ((1 << width - half) - 1), ones << half, ones, bound, (1 << room) - 1, first, further)
 
     def hits(self, group: int) -> int | None:
         """Return one bit a word: whether it is below its threshold; None where an upper half ties."""

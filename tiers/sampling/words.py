@@ -86,9 +86,16 @@ def first_bytes(key: bytes, blank: bytes) -> bytes:
     """
     try:
         cipher = ChaCha20Poly1305(key)
-    except ValueError:
-        raise InvalidParameterError("stream key", "32 bytes", f"{len(key)} bytes") from None
+    except (ValueError, TypeError):
+        raise _bad_key(key) from None
     return cipher.encrypt(_STREAM_ZERO, blank, None)
+
+
+def _bad_key(key: object) -> InvalidParameterError:
+    """Return the refusal of a key, which never holds the key itself."""
+    return InvalidParameterError(
+        "stream key", "32 bytes", f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+    )
 
 
 class KeyedWords:
@@ -103,8 +110,8 @@ class KeyedWords:
     __slots__ = ("_encryptor", "_key", "_lock")
 
     def __init__(self, key: bytes) -> None:
-        if len(key) != 32:
-            raise InvalidParameterError("stream key", "32 bytes", f"{len(key)} bytes")
+        if not isinstance(key, bytes) or len(key) != 32:
+            raise _bad_key(key)
         self._key = key
         self._encryptor: CipherContext | None = None
         self._lock = Lock()

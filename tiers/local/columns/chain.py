@@ -23,7 +23,7 @@ from tiers.sampling.words import STREAM_VERSION, KeyedWords
 __all__ = ["SAMPLER", "SubsetChain", "check_sets", "encode_sets", "report_key", "step_for"]
 
 Sets = npt.NDArray[np.unsignedinteger]
-SAMPLER = "subset-columns/1"
+SAMPLER = "subset-columns/2"
 
 
 def report_key(secret: bytes, panel: str, upper: Subset | Flips, lower: Subset | Flips) -> bytes:

@@ -1,7 +1,5 @@
 """How many reports cover each value: bits counted by position, 64 at a time."""
 
-from threading import local
-
 import numpy as np
 import numpy.typing as npt
 
@@ -12,9 +10,9 @@ __all__ = ["covered_by_hash", "covered_by_sets", "covered_by_values"]
 
 Columns = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
-_CHUNK = 2**20
-_FEW = 96  # below 256: their sums are bytes
-_KEPT = local()
+_CHUNK = 2**17
+_NEAR = 2**10
+_FEW = 160  # below 256: their sums are bytes
 
 
 def covered_by_sets(domain_size: int, sets: npt.NDArray[np.unsignedinteger]) -> Counts:
@@ -66,53 +64,66 @@ def covered_by_hash(
 def _positional(lines: Columns) -> Counts:
     """Return the ones at each place of each line: three words of one weight make one of it and one of the next.
 
+    A line at a time while it is long, so that its words stay near; what is left of them is short, and goes together.
+
     Law:        a + b + c = (a ⊕ b ⊕ c) + 2·majority(a, b, c), bit by bit.
     Example:
         >>> _positional(np.array([[1, 3, 1, 1]], np.uint64))[0, :3].tolist()
         [4, 1, 0]
     """
-    total = np.zeros((len(lines), 64), np.int64)
-    chunk = max(_FEW, min(_CHUNK // len(lines), lines.shape[1]))
-    room = _room(len(lines), chunk)
-    for at in range(0, lines.shape[1], chunk):
-        waiting, weight, side = lines[:, at : at + chunk], 1, 0
-        while waiting.shape[1]:
-            carries, used = room.carries[side], 0
-            while waiting.shape[1] > _FEW:
-                third, whole = waiting.shape[1] // 3, waiting.shape[1]
-                a, b, c = (waiting[:, part * third : (part + 1) * third] for part in range(3))
-                rest = whole - 3 * third
-                differ, met = room.other(waiting)[:, : third + rest], room.met[:, :third]
-                carry = carries[:, used : used + third]
-                np.bitwise_xor(a, b, out=differ[:, :third])
-                np.bitwise_and(a, b, out=carry)
-                np.bitwise_and(differ[:, :third], c, out=met)
-                np.bitwise_or(carry, met, out=carry)
-                np.bitwise_xor(differ[:, :third], c, out=differ[:, :third])
-                differ[:, third:] = waiting[:, 3 * third :]
-                waiting, used = differ, used + third
-            found = np.unpackbits(np.ascontiguousarray(waiting).view(np.uint8), axis=1, bitorder="little")
-            total += weight * found.reshape(len(lines), -1, 64).sum(axis=1, dtype=np.uint8).astype(np.int64)
-            waiting, weight, side = carries[:, :used], weight * 2, 1 - side
+    count = lines.shape[1]
+    room, left = _Room(min(_CHUNK, count)), [np.empty((len(lines), 0), np.uint64)]
+    for at in range(0, count, _CHUNK):
+        for weight, words in enumerate(zip(*(room.narrowed(line[at : at + _CHUNK]) for line in lines), strict=True)):
+            left[weight:] = [np.hstack([*left[weight : weight + 1], np.stack(words)]), *left[weight + 1 :]]
+    total, weight = np.zeros((len(lines), 64), np.int64), 1
+    while left:
+        waiting, carries = left.pop(0), []
+        while waiting.shape[1] > _FEW:
+            third = waiting.shape[1] // 3
+            a, b, c = (waiting[:, part * third : (part + 1) * third] for part in range(3))
+            carry, met = np.empty_like(a), np.empty_like(a)
+            _add(a, b, c, a, carry, met)
+            carries.append(carry)
+            waiting = np.hstack([a, waiting[:, 3 * third :]])
+        found = np.unpackbits(np.ascontiguousarray(waiting).view(np.uint8), axis=1, bitorder="little")
+        total += weight * found.reshape(len(lines), -1, 64).sum(axis=1, dtype=np.uint8).astype(np.int64)
+        if carries:
+            left[:1] = [np.hstack([*carries, *left[:1]])]
+        weight *= 2
     return total
 
 
-def _room(lines: int, chunk: int) -> "_Room":
-    """Return this thread's work space: fresh pages would cost more than the counting."""
-    kept: _Room | None = getattr(_KEPT, "room", None)
-    if kept is None or kept.met.shape[0] != lines or kept.met.shape[1] < chunk // 3 + 1:
-        kept = _KEPT.room = _Room(lines, chunk)
-    return kept
+def _add(a: Columns, b: Columns, c: Columns, differ: Columns, carry: Columns, met: Columns) -> None:
+    """Add three words bit by bit into `differ`, which may be `a`, and what is carried."""
+    np.bitwise_and(a, b, out=carry)
+    np.bitwise_xor(a, b, out=differ)
+    np.bitwise_and(differ, c, out=met)
+    np.bitwise_xor(differ, c, out=differ)
+    np.bitwise_or(carry, met, out=carry)
 
 
 class _Room:
-    """Work space of one count: carries of two weights in turn, sums in turn, and what both share."""
+    """Work space of one line: carries of two weights in turn, sums in turn, and what both share."""
 
-    def __init__(self, lines: int, chunk: int) -> None:
-        self.carries = [np.empty((lines, chunk // 2 + 1), np.uint64) for _ in range(2)]
-        self.sums = [np.empty((lines, chunk // 3 + 3), np.uint64) for _ in range(2)]
-        self.met = np.empty((lines, chunk // 3 + 1), np.uint64)
+    def __init__(self, most: int) -> None:
+        self._carries = [np.empty(most // 2 + 1, np.uint64) for _ in range(2)]
+        self._sums = [np.empty(most // 3 + 3, np.uint64) for _ in range(2)]
+        self._met = np.empty(most // 3 + 1, np.uint64)
 
-    def other(self, waiting: Columns) -> Columns:
-        """Return the sums that are not being read."""
-        return self.sums[1] if np.may_share_memory(waiting, self.sums[0]) else self.sums[0]
+    def narrowed(self, words: Columns) -> list[Columns]:
+        """Return fewer words of each weight, from 1 up, that add up to these."""
+        found, side = list[Columns](), 0
+        while True:
+            carries, used, turn = self._carries[side], 0, 0
+            while len(words) > _NEAR:
+                third, rest = divmod(len(words), 3)
+                differ, carry = self._sums[turn], carries[used : used + third]
+                a, b, c = (words[part * third : (part + 1) * third] for part in range(3))
+                _add(a, b, c, differ[:third], carry, self._met[:third])
+                differ[third : third + rest] = words[3 * third :]
+                words, used, turn = differ[: third + rest], used + third, 1 - turn
+            found.append(words.copy())
+            if not used:
+                return found
+            words, side = carries[:used], 1 - side

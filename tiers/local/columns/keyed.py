@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tiers.errors import InvalidParameterError
 
-__all__ = ["REPORT_LIMIT", "ReportWords", "Scratch", "check_run", "halves"]
+__all__ = ["REPORT_LIMIT", "ReportWords", "Scratch", "check_run", "halves", "quarters"]
 
 REPORT_LIMIT = 2**32
 _BLOCK = 64
@@ -50,6 +50,11 @@ class Scratch:
 def halves(tail: Iterator[int], bits: int) -> Iterator[int]:
     """Yield the lower `bits` bits of each further word."""
     return (word & (1 << bits) - 1 for word in tail)
+
+
+def quarters(tail: Iterator[int]) -> Iterator[int]:
+    """Yield four numbers of 16 bits of each further word, from the lowest up."""
+    return (word >> shift & 0xFFFF for word in tail for shift in (0, 16, 32, 48))
 
 
 def check_run(first: int, count: int) -> None:

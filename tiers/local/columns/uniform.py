@@ -6,218 +6,189 @@ uniform sets on their own. So one 32-bit word a node splits the count, and one a
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import comb, isqrt
+from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LEAF", "UniformSets", "split_exactly"]
+from tiers.local.columns.splits import REAL, Widths, leaf_exactly, leaf_table, split_exactly, split_table
 
-Columns = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
+__all__ = ["LEAF", "Further", "Put", "Read", "Room", "UniformSets"]
+
 Words = npt.NDArray[np.uint32]
-LEAF = 16
-_CELL_BITS, _WORD = 12, 32
-_OPEN = np.uint16(0xFFFF)
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """A node: its parts' sizes, where its table of counts begins, the cells, and the thresholds of every count."""
-
-    left: int
-    right: int
-    least: int
-    cells: npt.NDArray[np.uint16]
-    first: Integers
-    thresholds: npt.NDArray[np.uint64]
+Sizes = npt.NDArray[np.uint16]
+Span = tuple[int, int]
+Read = Callable[[int], Words]
+Further = Callable[[int], Iterator[int]]
+Put = Callable[[int, Sizes], None]
+LEAF = REAL.leaf
 
 
 class UniformSets:
     """Uniform sets of `sizes` members (one or two sizes, chosen report by report) of `domain_size` values.
 
     Law:        C(d, r)⁻¹ for every set of r values.
-    Args:       domain_size: more than 16. sizes: what `fill` may be asked for.
+    Args:       domain_size: more than a leaf has. sizes: what `fill` may be asked for. widths: of words, and of a leaf.
     Example:
         >>> sets = UniformSets(40, (7, 9))
         >>> sets.slots  # two splits, three leaves
         5
     """
 
-    def __init__(self, domain_size: int, sizes: Sequence[int]) -> None:
-        self.domain_size = domain_size
-        leaves = -(-domain_size // LEAF)
-        self.slots = 2 * leaves - 1
-        low, high = min(sizes), max(sizes)
-        self._tables: dict[tuple[int, int], _Split] = {}
-        self._plan(0, leaves, low, high)
+    def __init__(self, domain_size: int, sizes: Sequence[int], widths: Widths = REAL) -> None:
+        self.domain_size, self.widths = domain_size, widths
+        self.leaves = -(-domain_size // widths.leaf)
+        self.slots = 2 * self.leaves - 1
+        spans: dict[Span, list[Span]] = {}
+        self._plan(0, self.leaves, [(size, size) for size in sizes], spans)
+        self._splits = {parts: split_table(*parts, tuple(_merged(found)), widths) for parts, found in spans.items()}
+        last = domain_size - (self.leaves - 1) * widths.leaf
+        self._leaves = [leaf_table(widths.leaf, widths)] * (self.leaves - 1) + [leaf_table(last, widths)]
 
-    def fill(self, read: Callable[[int], Words], sizes: Integers, out: Columns) -> Integers:
-        """Put a uniform set of the wanted size into each column; return the rows that need the definition instead.
+    def fill(self, read: Read, further: Further, sizes: Sizes, put: Put, room: "Room") -> None:
+        """Give every leaf's sets to `put`, for reports that want so many members.
 
-        Args:       read: the words of a slot, valid until the next read. out: zeroed, shape (⌈d/64⌉, n).
+        Args:       read: the words of a slot, valid until the next read. further: a report's further words, for what
+                    its own leave open. put: takes a leaf's number and its sets, which are valid until it returns.
         """
-        odd: list[Integers] = []
-        self._node(read, iter(range(self.slots)), 0, -(-self.domain_size // LEAF), sizes, out.view(np.uint16), odd)
-        return np.unique(np.concatenate(odd)) if odd else np.empty(0, np.int64)
+        room.begin(sizes)
+        self._node(_Fill(room, read, further, iter(range(self.slots)), put), 0, self.leaves, 0)
 
     def one(self, words: Iterator[int], tail: Iterator[int], size: int) -> int:
-        """Return one set as bits: the definition, from a report's own words in the order of slots."""
-        return self._one(words, tail, 0, -(-self.domain_size // LEAF), size)
+        """Return one set as bits: the definition.
 
-    def _plan(self, start: int, stop: int, low: int, high: int) -> None:
-        """Build the tables of all nodes below: a table for each shape, wide enough for eight deviations."""
+        Args:       words: the report's own, in the order of slots. tail: its further ones.
+        """
+        return self._one(words, tail, 0, self.leaves, size)
+
+    def _plan(self, start: int, stop: int, wanted: Sequence[Span], spans: dict[Span, list[Span]]) -> None:
+        """Note down, for each shape of node, the counts that it may meet: eight deviations wide."""
         if stop - start == 1:
             return
         middle, left, right = self._parts(start, stop)
-        known = self._tables.get((left, right))
-        if known is None or known.least > low or known.least + len(known.first) <= high:
-            if known is not None:
-                low, high = min(low, known.least), max(high, known.least + len(known.first) - 1)
-            self._tables[left, right] = _split(left, right, low, high)
+        spans.setdefault((left, right), []).extend(wanted)
         for begin, end, part in ((start, middle, left), (middle, stop, right)):
-            share = part / (left + right)
-            room = 8 * isqrt(max(1, round(high * share * (1 - share)))) + 8
-            self._plan(begin, end, max(0, int(low * share) - room), min(part, int(high * share) + room))
+            share, below = part / (left + right), []
+            for low, high in wanted:
+                room = 8 * isqrt(max(1, round(high * share * (1 - share)))) + 8
+                below.append((max(0, int(low * share) - room), min(part, int(high * share) + room)))
+            self._plan(begin, end, _merged(below), spans)
 
     def _parts(self, start: int, stop: int) -> tuple[int, int, int]:
-        half = 1 << (stop - start - 1).bit_length() - 1
+        half, leaf = 1 << (stop - start - 1).bit_length() - 1, self.widths.leaf
         middle = start + half
-        return middle, half * LEAF, min(stop * LEAF, self.domain_size) - middle * LEAF
+        return middle, half * leaf, min(stop * leaf, self.domain_size) - middle * leaf
 
-    def _node(
-        self,
-        read: Callable[[int], Words],
-        slots: Iterator[int],
-        start: int,
-        stop: int,
-        sizes: Integers,
-        out: npt.NDArray[np.uint16],
-        odd: list[Integers],
-    ) -> None:
-        words = read(next(slots))
+    def _node(self, run: "_Fill", start: int, stop: int, depth: int) -> None:
+        words, sizes = run.read(next(run.slots)), run.room.sizes[depth]
         if stop - start == 1:
-            ranks, offsets, sets, short = _leaf(min(LEAF, self.domain_size - start * LEAF))
-            product = ranks.take(sizes, mode="clip")
-            product *= words
-            low = product.astype(np.uint32)
-            product >>= np.uint64(_WORD)
-            index = product.view(np.int64)
-            index += offsets.take(sizes, mode="clip")
-            out[start // 4, start % 4 :: 4] = sets.take(index, mode="clip")
-            early = np.flatnonzero(low < short)
-            if len(early):
-                count = ranks.take(sizes[early], mode="clip")
-                odd.append(early[low[early] < (1 << _WORD) % count])
+            run.put(start, self._leaf(run, start, words, sizes))
             return
         middle, left, right = self._parts(start, stop)
-        split = self._tables[left, right]
-        index = np.right_shift(words, np.uint32(_WORD - _CELL_BITS)).astype(np.int64)
-        index += (sizes - (split.least - 1)) << _CELL_BITS
-        counts = split.cells.take(index, mode="clip").astype(np.int64)
-        unsure = np.flatnonzero(counts == int(_OPEN))
-        if len(unsure):
-            self._decide(split, words, sizes, counts, unsure, odd)
-        self._node(read, slots, start, middle, counts, out, odd)
-        np.subtract(sizes, counts, out=counts)
-        self._node(read, slots, middle, stop, counts, out, odd)
+        below = run.room.sizes[depth + 1]
+        self._split(run, left, right, words, sizes, below)
+        self._node(run, start, middle, depth + 1)
+        np.subtract(sizes, below, out=below)
+        self._node(run, middle, stop, depth + 1)
 
-    def _decide(
-        self, split: _Split, words: Words, sizes: Integers, counts: Integers, unsure: Integers, odd: list[Integers]
-    ) -> None:
-        """Compare the whole word where a cell holds a threshold; what ties, or lies outside the table, is odd."""
-        row = sizes[unsure] - split.least
-        outside = (row < 0) | (row >= len(split.first))
-        row = np.where(outside, 0, row)
-        word = words[unsure].astype(np.uint64)[:, None]
-        bounds = split.thresholds[row]
-        counts[unsure] = np.where(outside, 0, split.first[row] + (word > bounds).sum(axis=1))
-        strange = outside | (word == bounds).any(axis=1)
-        if strange.any():
-            odd.append(unsure[strange])
+    def _split(self, run: "_Fill", left: int, right: int, words: Words, sizes: Sizes, counts: Sizes) -> None:
+        """Put the left part's counts of one node into `counts`."""
+        room, split, bits = run.room, self._splits[left, right], self.widths.word
+        np.subtract(sizes, np.uint16((split.least - 1) % 2**16), out=room.narrow)
+        index = room.indices(room.narrow, words, bits, self.widths.split_cell)
+        few = room.few if split.cells.itemsize == 1 else room.narrow
+        split.cells.take(index, mode="clip", out=few)
+        np.copyto(counts, few)
+        opened = np.flatnonzero(np.equal(few, split.open, out=room.flags))
+        if not len(opened):
+            return
+        row = sizes.take(opened).astype(np.int64) - split.least
+        there = np.minimum(np.maximum(row, 0), split.rows - 1)
+        wanted = there << bits
+        wanted |= words.take(opened)
+        found = split.keys.searchsorted(wanted.view(np.uint64))
+        count = split.first.take(there)
+        strange = (there != row) | (count < 0) | (split.keys.take(found, mode="clip") == wanted.view(np.uint64))
+        count += found
+        count -= split.starts.take(there)
+        for place in np.flatnonzero(strange).tolist():
+            at = int(opened[place])
+            count[place] = split_exactly(left, right, int(sizes[at]), int(words[at]), bits, run.further(at), bits)
+        counts[opened] = count
+
+    def _leaf(self, run: "_Fill", start: int, words: Words, sizes: Sizes) -> Sizes:
+        """Return the sets of one leaf, valid until the next node."""
+        room, leaf = run.room, self._leaves[start]
+        index = room.indices(sizes, words, self.widths.word, self.widths.leaf_cell)
+        sets: Sizes = room.narrow
+        leaf.cells.take(index, mode="clip", out=sets)
+        opened = np.flatnonzero(np.equal(sets, leaf.open, out=room.flags))
+        if not len(opened):
+            return sets
+        size = sizes.take(opened)
+        rank = words.take(opened)
+        rank -= leaf.edges.take(size)  # beyond all ranks where the word stands before its edge
+        rank //= leaf.laps.take(size)
+        strange = np.flatnonzero(rank >= leaf.counts.take(size))
+        sets[opened] = leaf.order.take(rank + leaf.offsets.take(size), mode="clip")
+        for at in opened.take(strange).tolist():
+            sets[at] = leaf_exactly(int(sizes[at]), int(words[at]), leaf, run.further(at))
+        return sets
 
     def _one(self, words: Iterator[int], tail: Iterator[int], start: int, stop: int, size: int) -> int:
-        word = next(words)
+        word, widths = next(words), self.widths
         if stop - start == 1:
-            width = min(LEAF, self.domain_size - start * LEAF)
-            count, product = comb(width, size), word * comb(width, size)
-            while product % 2**_WORD < 2**_WORD % count:
-                product = (next(tail) & 2**_WORD - 1) * count
-            _, offsets, sets, _ = _leaf(width)
-            return int(sets[int(offsets[size]) + (product >> _WORD)])
+            return leaf_exactly(size, word, self._leaves[start], tail)
         middle, left, right = self._parts(start, stop)
-        count = split_exactly(left, right, size, word, _WORD, tail)
+        count = split_exactly(left, right, size, word, widths.word, tail, widths.word)
         low = self._one(words, tail, start, middle, count)
         return low | self._one(words, tail, middle, stop, size - count) << left
 
 
-def split_exactly(left: int, right: int, size: int, word: int, bits: int, tail: Iterator[int]) -> int:
-    """Return how many of `size` members fall into the left part: the exact hypergeometric law, by inversion.
-
-    Law:        P(a) = C(left, a)·C(right, size−a)/C(left+right, size).
-    Args:       word: `bits` uniform bits. tail: further words of 64 bits, read while these leave it open.
-    Example:
-        >>> split_exactly(2, 2, 2, 0b0001, 4, iter([])), split_exactly(2, 2, 2, 0b0101, 4, iter([]))
-        (0, 1)
-    """
-    total = comb(left + right, size)
-    while True:
-        below = above = max(0, size - right)
-        mass = comb(left, below) * comb(right, size - below)
-        while mass << bits <= word * total:
-            below += 1
-            mass += comb(left, below) * comb(right, size - below)
-        above = below
-        while mass << bits < (word + 1) * total:
-            above += 1
-            mass += comb(left, above) * comb(right, size - above)
-        if below == above:
-            return below
-        word, bits = word << 64 | next(tail), bits + 64
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    """Return spans that meet or overlap as one."""
+    found: list[Span] = []
+    for low, high in sorted(set(spans)):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return found
 
 
-@lru_cache(maxsize=128)
-def _split(left: int, right: int, low: int, high: int) -> _Split:
-    """Return a node's table for counts from `low` to `high`, with a row of open cells before and after."""
-    rows = [_thresholds(left, right, size) for size in range(low, high + 1)]
-    most = max(len(bounds) for _, bounds in rows)
-    cells = np.full((len(rows) + 2, 1 << _CELL_BITS), _OPEN, np.uint16)
-    thresholds = np.full((len(rows), most), 2**63, np.uint64)
-    places = np.arange(1 << _CELL_BITS)
-    for at, (first, bounds) in enumerate(rows):
-        edges = np.array(bounds, np.int64)
-        cells[at + 1] = first + np.searchsorted(edges >> (_WORD - _CELL_BITS), places, side="left")
-        cells[at + 1, edges >> (_WORD - _CELL_BITS)] = _OPEN
-        thresholds[at, : len(bounds)] = edges
-    return _Split(left, right, low, cells.reshape(-1), np.array([first for first, _ in rows]), thresholds)
+class Room:
+    """Work space of a run of reports: fresh pages would cost more than the drawing."""
+
+    def __init__(self, sets: UniformSets, most: int) -> None:
+        self._wide = np.empty((2, most), np.uint32)
+        self._few, self._flags = np.empty(most, np.uint8), np.empty(most, np.bool_)
+        self._narrow = np.empty((2 + sets.leaves.bit_length(), most), np.uint16)
+
+    def begin(self, sizes: Sizes) -> None:
+        """Start on a run of reports, as many as there are sizes."""
+        count = len(sizes)
+        self._index: Words
+        self._cell: Words
+        self._index, self._cell = self._wide[:, :count]
+        self.few, self.flags = self._few[:count], self._flags[:count]
+        self.narrow, *self.sizes = self._narrow[:, :count]
+        np.copyto(self.sizes[0], sizes)
+
+    def indices(self, rows: Sizes, words: Words, bits: int, cell: int) -> Words:
+        """Return where a table has everybody's cell: of their row, by the first bits of their word."""
+        np.copyto(self._index, rows)
+        np.left_shift(self._index, cell, out=self._index)
+        np.right_shift(words, bits - cell, out=self._cell)
+        np.bitwise_or(self._index, self._cell, out=self._index)
+        return self._index
 
 
-def _thresholds(left: int, right: int, size: int) -> tuple[int, list[int]]:
-    """Return the first possible count, and ⌊2³²·P(count ≤ a)⌋ for each a from it on, below the last."""
-    first, last = max(0, size - right), min(left, size)
-    total, mass, found = comb(left + right, size), comb(left, first) * comb(right, size - first), []
-    reached = 0
-    for count in range(first, last):
-        reached += mass
-        found.append((reached << _WORD) // total)
-        mass = mass * (left - count) * (size - count) // ((count + 1) * (right - size + count + 1))
-    head = next((at for at, bound in enumerate(found) if bound), len(found))
-    skip = max(0, head - 1)  # of equal bounds at 0 one is kept: a word of 0 ties with it, and the definition decides
-    tail = next((at for at, bound in enumerate(found) if bound == 2**_WORD - 1), len(found) - 1)
-    return first + skip, found[skip : tail + 1]
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    """One filling: its work space, and where words come from and sets go."""
 
-
-@lru_cache(maxsize=LEAF)
-def _leaf(width: int) -> tuple[npt.NDArray[np.uint64], Integers, npt.NDArray[np.uint16], int]:
-    """Return, by the number of members: how many sets, where they begin, all sets by size, the widest short lap."""
-    sets = np.arange(1 << width, dtype=np.uint32)
-    order = np.argsort(np.bitwise_count(sets), kind="stable")
-    counts = [comb(width, size) for size in range(width + 1)]
-    offsets = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    return (
-        np.array(counts, np.uint64),
-        offsets,
-        sets[order].astype(np.uint16),
-        max(2**_WORD % count for count in counts),
-    )
+    room: Room
+    read: Read
+    further: Further
+    slots: Iterator[int]
+    put: Put
