@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 5.0
 _KEEP_NEWEST = """
 local kept = redis.call('GET', KEYS[1])
 local size = kept and tonumber(string.match(kept, '^(%d+) ')) or -1
-if tonumber(ARGV[1]) >= size then redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2]) end
+if tonumber(ARGV[1]) > size then redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2]) end
 return kept
 """
 _log = structlog.get_logger("witness")

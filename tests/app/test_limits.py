@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 import redis as redis_client
 from redis.asyncio import Redis
 
+from app.auth.guard import address_of
 from app.cache.limits import TAKE, Limiter, LocalBuckets, RedisBuckets, Taken
 from app.embedded import EmbeddedRedis
 from app.errors import InvalidRequestError, TooManyRequestsError
@@ -252,3 +253,62 @@ def test_limits_come_from_the_environment(tmp_path: Path) -> None:
     for bad in ("-1", "x", "1e3", "٣", "", "9" * 30):
         with pytest.raises(InvalidRequestError):
             Settings.from_environment(environment | {"TIERMARKET_READS_PER_MINUTE": bad})
+
+
+class Asked:
+    """Buckets that give all that is asked for, and remember how much that was."""
+
+    def __init__(self) -> None:
+        self.wants: list[int] = []
+
+    async def take(self, name: str, rate: int, want: int) -> Taken:
+        self.wants.append(want)
+        return Taken(want, 0)
+
+
+@pytest.mark.parametrize(("rate", "most"), [(1, 1), (39, 1), (400, 20), (60_000, 1_024), (10**9, 1_024)])
+async def test_no_worker_takes_more_than_a_twentieth_of_a_minute_at_once(rate: int, most: int) -> None:
+    buckets = Asked()
+    limiter = Limiter(buckets, Clock())
+    for _ in range(5_000):
+        await limiter.admit("read:a", rate, "reads")
+    assert max(buckets.wants) == most
+    assert buckets.wants == sorted(buckets.wants), "doubled while all is spent"
+
+
+@dataclass
+class Caught:
+    """A connection of which only the peer is known."""
+
+    host: str | None
+
+    @property
+    def client(self) -> Any:
+        return None if self.host is None else self
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::9", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "192.0.2.1", False),
+        (None, "", True),
+    ],
+)
+def test_whoever_has_a_whole_network_to_choose_from_is_one_address(
+    one: str | None, other: str | None, *, same: bool
+) -> None:
+    first, second = (address_of(Caught(host)) for host in (one, other))  # type: ignore[arg-type]
+    assert (first == second) is same
+
+
+def test_no_address_is_in_redis(cached_fair: Fair, redis: EmbeddedRedis) -> None:
+    assert cached_fair.client.get("/v1/keys").status_code == 200
+    assert cached_fair.client.get("/v1/account", headers={"Authorization": "Bearer tm_no"}).status_code == 401
+    keys = redis_client.Redis.from_url(redis.url).keys("market:v1:limit:*")
+    for kind in (b"visit", b"fail"):
+        assert [key for key in keys if kind in key], "both were counted"
+    assert not [key for key in keys if b"testclient" in key]
