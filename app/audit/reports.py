@@ -26,7 +26,7 @@ from tiers.canonical import Document, canonical_bytes
 if TYPE_CHECKING:
     from app.market import Market  # which does audits as jobs
 
-__all__ = ["AUDIT", "audit_market", "document_of", "kept_report", "kept_reports", "log_audit", "signed_by"]
+__all__ = ["AUDIT", "audit_market", "document_of", "kept_report", "kept_reports", "log_audit", "replay_rounds", "signed_by"]
 
 AUDIT = "audit"
 _PURPOSE = "audit-report"
@@ -59,6 +59,9 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
         )
 
     report = market.database.read_now(read)
+    replayed = replay_rounds(market, progress)
+    if replayed:
+        report = replace(report, verdict="refuted", findings=(*report.findings, *replayed))
     if resumed.findings:
         report = replace(report, verdict="refuted", findings=(*resumed.findings, *report.findings))
     progress("keeping the report")
@@ -73,6 +76,17 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
     if breaches:
         market.alarm(breaches, stopped, str(kept["report"]))
     return kept
+
+
+def replay_rounds(market: "Market", progress: Callable[[str], None]) -> list[Finding]:
+    """Derive every round of a panel of which a tier was sold again; return what is not as its leaf says."""
+    from app.panels.acts import replay_panels  # which holds the market
+
+    found: list[Finding] = []
+    for panel, number, wrong in replay_panels(market):
+        progress(f"round {number} of {panel} replayed")
+        found += (replace(finding, where=f"{panel}/{number}") for finding in wrong)
+    return found
 
 
 def document_of(report: AuditReport) -> dict[str, Document]:

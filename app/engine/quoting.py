@@ -30,7 +30,17 @@ from pricing.invoices import lines_of
 from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
 from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
 
-__all__ = ["Selection", "below_ceiling", "confirm_quote", "offer", "price_of", "quote_of", "refuse_off_sale"]
+__all__ = [
+    "QUOTE_SECONDS",
+    "Selection",
+    "below_ceiling",
+    "check_licence",
+    "confirm_quote",
+    "offer",
+    "price_of",
+    "quote_of",
+    "refuse_off_sale",
+]
 
 QUOTE_SECONDS = 900
 
@@ -149,9 +159,9 @@ def quote_of(connection: Connection, caller: Caller, quote_id: str) -> Row[Any]:
     return row
 
 
-def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datetime) -> None:
+def confirm_quote(cited: Row[Any], chain: str, current: Quote, now: datetime) -> None:
     """Refuse a stored quote that is over, or whose lines are not what would be quoted now."""
-    stored = stored_quote(cited, chain.id, current.rank, cited.book_version)
+    stored = stored_quote(cited, chain, current.rank, cited.book_version)
     ends = datetime.fromisoformat(cited.expires_at).timestamp()
     try:
         confirm(stored, current, now=int(now.timestamp()), expires_at=int(ends))
@@ -161,6 +171,14 @@ def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datet
         raise QuoteExpiredError(
             f"quote: expected the price of now, got one that has changed since ({changed.field})"
         ) from None
+
+
+def check_licence(terms: str, caller: Caller, licence: str | None) -> None:
+    """Refuse an order whose buyer accepts no terms, or others than those of what is sold."""
+    if licence is None and caller.role is not Role.ANALYST:
+        raise InvalidRequestError("licence: expected the one in the quote, got none")
+    if licence is not None and licence != terms:
+        raise ConflictError("licence: expected the one in the quote, got another", licence=terms)
 
 
 def below_ceiling(caller: Caller, tier: Tier) -> bool:

@@ -15,17 +15,17 @@ from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
 from app.catalog.products import NewProduct
 from app.clock import new_id, time_text
-from app.engine.quoting import below_ceiling, confirm_quote, price_of, quote_of, refuse_off_sale
+from app.engine.quoting import below_ceiling, check_licence, confirm_quote, price_of, quote_of, refuse_off_sale
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
-from app.errors import AuditFindingError, ConflictError, IdempotencyError, InvalidRequestError
+from app.errors import AuditFindingError, IdempotencyError
 from app.keyring import Keyring
 from app.ledger.amounts import amounts_of
 from app.ledger.budget import charge, charge_of, check_pace
 from app.ledger.earnings import accrue
 from app.ledger.money import market_account, post
 from app.ledger.refunds import issue_invoice
-from app.log.heads import sign_document
+from app.ledger.sold import receipt_before, signed_receipt
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
 from app.queries.model import Mean, Quantile, Threshold
@@ -35,7 +35,7 @@ from pricing.invoices import Receipt
 from pricing.money import Money
 from pricing.quote import Quote
 from tiers.audit.findings import Finding
-from tiers.canonical import Document, canonical_bytes
+from tiers.canonical import canonical_bytes
 
 __all__ = ["ChainUndrawnError", "Desk", "PlacedOrder", "ReleaseRefusedError"]
 
@@ -135,13 +135,13 @@ class Desk:
             return placed, ""
         cited = quote_of(connection, caller, quote_id)
         chain, row = chain_of_product(connection, self.settings, cited.product_id)
-        _check_licence(row, caller, licence)
+        check_licence(row.licence, caller, licence)
         refuse_off_sale(row, caller, part=key.startswith(_PART))
         refuse_frozen(connection, chain.id)
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = price_of(connection, caller, chain, book, tier)
-        confirm_quote(cited, chain, offered, now)
+        confirm_quote(cited, chain.id, offered, now)
         laws = offered_laws(connection, cited.product_id)
         due = charge_of(chain, tier, lambda other: other.law in laws and below_ceiling(caller, other))
         check_pace(connection, caller.id, chain, due, now)
@@ -200,7 +200,7 @@ class Desk:
         if row.request_digest != digest:
             raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
         chain, listed = chain_of_product(connection, self.settings, row.product_id)
-        _check_licence(listed, caller, licence)
+        check_licence(listed.licence, caller, licence)
         tier = chain.tier(row.law)
         assert tier.sealed is not None
         assert tier.commitment is not None
@@ -271,43 +271,29 @@ class Desk:
         at: str,
         leaf: Appended,
     ) -> bytes:
-        last = (
-            select(orders.c.receipt_json).where(orders.c.account_id == caller.id).order_by(orders.c.leaf_index.desc())
-        )
-        before = connection.execute(last.limit(1)).scalar_one_or_none()
         assert tier.commitment is not None
-        body: dict[str, Document] = dict(
-            Receipt(
-                offered,
-                order=order_id,
-                pseudonym=caller.pseudonym,
-                at=at,
-                fingerprint=chain.fingerprint,
-                snapshot=chain.snapshot,
-                licence=licence,
-                epsilon=tier.epsilon,
-                charge_nano=due,
-                commitment=tier.commitment,
-                leaf_index=leaf.index,
-                leaf_hash=leaf.hash.hex(),
-                key=self.keyring.signing_number,
-                same_as_above=tier.same_as_above,
-                internal=caller.role is Role.ANALYST,
-                previous=None if before is None else hashlib.sha256(before.encode()).hexdigest(),
-            ).document()
+        receipt = Receipt(
+            offered,
+            order=order_id,
+            pseudonym=caller.pseudonym,
+            at=at,
+            fingerprint=chain.fingerprint,
+            snapshot=chain.snapshot,
+            licence=licence,
+            epsilon=tier.epsilon,
+            charge_nano=due,
+            commitment=tier.commitment,
+            leaf_index=leaf.index,
+            leaf_hash=leaf.hash.hex(),
+            key=self.keyring.signing_number,
+            same_as_above=tier.same_as_above,
+            internal=caller.role is Role.ANALYST,
+            previous=receipt_before(connection, caller.id),
         )
-        return canonical_bytes({**body, "signature": sign_document("receipt", body, self.keyring.signer())})
+        return signed_receipt(self.keyring, receipt)
 
 
 def _is_read(row: Row[Any]) -> bool:
     """Whether the product's question shows more than its raw vector."""
     query = msgspec.json.decode(row.request_json, type=NewProduct).query
     return isinstance(query.measure, Mean | Quantile | Threshold)
-
-
-def _check_licence(row: Row[Any], caller: Caller, licence: str | None) -> None:
-    """Refuse an order whose buyer accepts no terms, or others than the product's."""
-    if licence is None and caller.role is not Role.ANALYST:
-        raise InvalidRequestError("licence: expected the one in the quote, got none")
-    if licence is not None and licence != row.licence:
-        raise ConflictError("licence: expected the one in the quote, got another", licence=row.licence)

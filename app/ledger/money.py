@@ -1,6 +1,6 @@
 """Accounts' money: postings that are never edited, and a balance that the store keeps from falling below zero."""
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from app.errors import ConflictError, InsufficientFundsError, NotFoundError
@@ -19,13 +19,16 @@ def balance(connection: Connection, account: str) -> Money:
     return Money(row.balance_minor, row.currency)
 
 
-def net_paid(connection: Connection, account: str, chain: str) -> int:
-    """Return what an account has paid on a chain less what was credited, in minor units."""
-    mine = (orders.c.account_id == account) & (orders.c.chain_id == chain)
-    paid = select(func.coalesce(func.sum(orders.c.amount_minor), 0)).where(mine)
+def net_paid(connection: Connection, account: str, chain: str, table: Table = orders) -> int:
+    """Return what an account has paid on a chain less what was credited, in minor units.
+
+    Args:       table: whose orders: of products, or of panels, whose chains are their rounds.
+    """
+    mine = (table.c.account_id == account) & (table.c.chain_id == chain)
+    paid = select(func.coalesce(func.sum(table.c.amount_minor), 0)).where(mine)
     credited = (
         select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0))
-        .join(orders, orders.c.id == credit_notes.c.order_id)
+        .join(table, table.c.id == credit_notes.c.order_id)
         .where(mine)
     )
     return int(connection.execute(paid).scalar_one()) - int(connection.execute(credited).scalar_one())

@@ -13,6 +13,7 @@ from app.keyring import Keyring
 from app.ledger.amounts import stored_quote
 from app.ledger.earnings import reverse_sale, stored_split
 from app.ledger.money import market_account, post
+from app.ledger.sold import sold_orders
 from app.log.journal import append
 from app.log.leaves import CreditLeaf
 from app.store.schema import accounts, credit_notes, invoices, orders
@@ -32,7 +33,7 @@ def issue_invoice(connection: Connection, order: str) -> int:
 
 def invoice_of(connection: Connection, account: str, order: str) -> tuple[Invoice, tuple[CreditNote, ...]]:
     """Return an order's invoice, which never changes, and its credit notes; raises NotFoundError."""
-    row = connection.execute(_issued().where(orders.c.id == order, orders.c.account_id == account)).one_or_none()
+    row = connection.execute(_issued(order).where(accounts.c.id == account)).one_or_none()
     if row is None:
         raise NotFoundError("order: expected one of the caller's own, got another id")
     return _invoice(row), _notes(connection, row)
@@ -55,7 +56,7 @@ def credit_order(
 
     Raises:     NotFoundError: no such order. OvercreditError: more than is left of the line, or of the invoice.
     """
-    row = connection.execute(_issued().where(orders.c.id == order)).one_or_none()
+    row = connection.execute(_issued(order)).one_or_none()
     if row is None:
         raise NotFoundError("order: expected an existing id, got another")
     invoice, prior = _invoice(row), _notes(connection, row)
@@ -104,11 +105,13 @@ def _post(
     append(connection, keyring, at, [leaf])
 
 
-def _issued() -> Any:
+def _issued(order: str) -> Any:
+    sold = sold_orders()
     return (
-        select(orders, accounts.c.pseudonym, invoices.c.number)
-        .join(accounts, accounts.c.id == orders.c.account_id)
-        .join(invoices, invoices.c.order_id == orders.c.id)
+        select(sold, accounts.c.pseudonym, invoices.c.number)
+        .join(accounts, accounts.c.id == sold.c.account_id)
+        .join(invoices, invoices.c.order_id == sold.c.id)
+        .where(sold.c.id == order)
     )
 
 

@@ -9,7 +9,8 @@ from litestar.di import NamedDependency
 
 from app.catalog.views import list_products
 from app.market import Market
-from app.views import ProductView, TierView
+from app.panels.desk import panels_after
+from app.views import PanelView, ProductView, TierView
 from pricing.money import Money
 
 __all__ = ["storefront", "stylesheet"]
@@ -23,6 +24,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _BAR_WIDTH = 160
+_VALUES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,25 @@ class _Rung:
     same: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """A panel as the page shows it; each tier's bar is that of one value's count in its newest round."""
+
+    view: PanelView
+    values: str
+    rounds: int
+    reports: str
+    tiers: list[dict[str, str]]
+
+
 @get("/", opt={"public": True}, media_type=MediaType.HTML)
 async def storefront(market: NamedDependency[Market]) -> Response[str]:
     """Show what is on sale."""
     views = await market.database.read(lambda connection: list_products(connection, after=-1, count=200))
-    html = _templates.get_template("storefront.html").render(shelves=[_shelf(view) for view in views])
+    opened = await market.database.read(lambda connection: panels_after(connection, "", after=-1, count=200))
+    html = _templates.get_template("storefront.html").render(
+        shelves=[_shelf(view) for view in views], panels=[_panel(view) for view in opened if view.rounds]
+    )
     return Response(html, media_type=MediaType.HTML, headers=_HEADERS)
 
 
@@ -58,6 +74,20 @@ def stylesheet() -> Response[str]:
     return Response(
         (_HERE / "static" / "site.css").read_text(), media_type="text/css", headers={"Cache-Control": "max-age=300"}
     )
+
+
+def _panel(view: PanelView) -> _Panel:
+    newest = view.rounds[-1]
+    tiers = [
+        {
+            "epsilon": tier.epsilon,
+            "price": Money(tier.price_minor, view.currency).text(),
+            "bound": f"{float(tier.count_bar) * newest.reports**0.5:,.0f}",
+        }
+        for tier in view.tiers
+    ]
+    shown = ", ".join(view.domain[:_VALUES]) + (", …" if len(view.domain) > _VALUES else "")
+    return _Panel(view, shown, len(view.rounds), f"{newest.reports:,}", tiers)
 
 
 def _thousands(number: str) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from app.errors import (
 )
 from app.formats.negotiate import Format
 from app.log.heads import TreeHead
+from app.panels.formats import ReportFormat
 from app.routes.answers import ANSWER_PATH
 from app.routes.problems import TYPES
 from app.views import ProblemView
@@ -58,7 +60,8 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", ANSWER_PATH): {"$ref": _REF.format(name="AnswerView")},
     ("POST", "/v1/products/{product}/rehearsal"): {"$ref": _REF.format(name="AnswerView")},
 }
-_PAGED = {("GET", path) for path in ("/v1/accounts", "/v1/audits", "/v1/products", "/v1/orders", "/v1/entitlements")}
+_LISTS = ("accounts", "audits", "products", "panels", "orders", "entitlements")
+_PAGED = {("GET", f"/v1/{name}") for name in _LISTS}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -82,19 +85,12 @@ _BEGUN = {
         }
     },
 }
-_FORMAT = {
-    "name": "format",
-    "in": "query",
-    "required": False,
-    "schema": {"enum": [kind.name.lower() for kind in Format]},
-    "description": "The format, where it is not chosen by Accept.",
-}
+_REPORTS = "/v1/panels/{panel}/rounds/{round}/tiers/{tier}/reports"
 _MEDIA = {
     "/static/site.css": "text/css",
     "/v1/audit/export": "application/x-ndjson",
     "/v1/audits/{report}/page": "text/html",
     "/v1/panels/{panel}/rounds/{round}/replay": "application/x-ndjson",
-    "/v1/panels/{panel}/rounds/{round}/tiers/{tier}/reports": "application/x-ndjson",
 }
 
 
@@ -158,6 +154,8 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
             body["content"] = {"application/json": {"schema": _BODIES[method, path]}}
         if path in _MEDIA:
             body["content"] = {_MEDIA[path]: {"schema": {}}}
+        if path == _REPORTS:
+            body["content"] = {kind.value: {"schema": {}} for kind in ReportFormat}
         if opt.get("formats"):
             body["content"] |= {kind.value: {"schema": {}} for kind in Format if kind is not Format.JSON}
         if (method, path) in _PAGED:
@@ -189,9 +187,23 @@ def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[
             found.append({"name": name, "in": "query", "required": name in required, "schema": _without_null(option)})
     if (method, path) == ("POST", "/v1/orders"):
         found += [_IDEMPOTENCY, _PREFER]
+    if (method, path) == ("POST", "/v1/panels/{panel}/orders"):
+        found.append(_IDEMPOTENCY)
     if handler.opt.get("formats"):
-        found.append(_FORMAT)
+        found.append(_format(Format))
+    if path == _REPORTS:
+        found.append(_format(ReportFormat))
     return found
+
+
+def _format(kinds: type[Enum]) -> dict[str, Any]:
+    return {
+        "name": "format",
+        "in": "query",
+        "required": False,
+        "schema": {"enum": [kind.name.lower() for kind in kinds]},
+        "description": "The format, where it is not chosen by Accept.",
+    }
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import msgspec
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
-from sqlalchemy import select
 
 from app.auth.accounts import Caller, Role
 from app.engine.quoting import Selection, offer
@@ -26,11 +25,11 @@ from app.errors import (
     QuoteExpiredError,
     SnapshotAbsentError,
 )
+from app.ledger.sold import receipt_of
 from app.market import Answer, Market
-from app.store.schema import orders
 from app.wire import OrderRequest, QuoteRequest
 
-__all__ = ["TRADERS", "order", "place", "quote", "reading"]
+__all__ = ["TRADERS", "idempotency_key", "order", "place", "quote", "reading"]
 
 TRADERS = (Role.BUYER, Role.ANALYST)
 _KEY_LIMIT = 200
@@ -88,7 +87,7 @@ async def place(
 
     With `Prefer: respond-async` (RFC 7240) a tier that must be drawn first is ordered by a job: 202 and where it is.
     """
-    key = _key(request.headers.get("idempotency-key"))
+    key = idempotency_key(request.headers.get("idempotency-key"))
     if _waits_for_no_draw(request.headers.getall("prefer", [])):
         begun = await market.order_or_job(request.user, data.quote, key, data.licence)
         if isinstance(begun, str):
@@ -139,8 +138,8 @@ async def order(
     request: Request[Caller, Any, Any], order: FromPath[str], market: NamedDependency[Market]
 ) -> Response[bytes]:
     """Return the signed receipt of one of the caller's orders."""
-    wanted = select(orders.c.receipt_json).where(orders.c.id == order, orders.c.account_id == request.user.id)
-    receipt = await market.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
+    caller = request.user.id
+    receipt = await market.database.read(lambda connection: receipt_of(connection, caller, order))
     if receipt is None:
         raise NotFoundError("order: expected one of the caller's own, got another id")
     return Response(receipt.encode(), media_type="application/json")
@@ -152,7 +151,8 @@ def _waits_for_no_draw(preferences: list[str]) -> bool:
     return "respond-async" in names
 
 
-def _key(header: str | None) -> str:
+def idempotency_key(header: str | None) -> str:
+    """Return the key that an Idempotency-Key header holds; raises InvalidRequestError."""
     key = (header or "").strip()
     if len(key) >= 2 and key[0] == key[-1] == '"':
         key = key[1:-1]
