@@ -1,7 +1,7 @@
 """An audit of the whole log: run from one consistent read, kept, signed and itself logged; findings freeze chains."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from app.errors import AuditFindingError, NotFoundError
 from app.log.heads import public_key, sign_document, verify_document
 from app.log.journal import append, current_head
 from app.log.leaves import ReportLeaf, decode
+from app.log.panel_leaves import RoundLeaf
 from app.store.schema import audit_reports, leaves, products
 from tiers.audit.findings import Finding, Severity
 from tiers.audit.watch import WatchState
@@ -26,7 +27,16 @@ from tiers.canonical import Document, canonical_bytes
 if TYPE_CHECKING:
     from app.market import Market  # which does audits as jobs
 
-__all__ = ["AUDIT", "audit_market", "document_of", "kept_report", "kept_reports", "log_audit", "replay_rounds", "signed_by"]
+__all__ = [
+    "AUDIT",
+    "audit_market",
+    "document_of",
+    "kept_report",
+    "kept_reports",
+    "log_audit",
+    "replay_rounds",
+    "signed_by",
+]
 
 AUDIT = "audit"
 _PURPOSE = "audit-report"
@@ -69,7 +79,7 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
 
     def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str]]:
         kept = _keep(connection, market, report, watching.watch.state(), at)
-        breaches = tuple(_of_chain(connection, report.findings))
+        breaches = tuple(_of_chain(connection, _but_panels(connection, report.findings)))
         return kept, breaches, freeze(connection, market.keyring, breaches, str(kept["report"]), at)
 
     kept, breaches, stopped = market.database.submit(keep).result()
@@ -181,6 +191,37 @@ def _keep(
     return signed
 
 
+def _but_panels(connection: Connection, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Stop each panel that a breach names, by its round or its leaf, and yield the findings that name none."""
+    from app.panels.desk import stop_panel  # which holds the sales desk
+
+    for finding in findings:
+        panel = finding.where.partition("/")[0] if finding.where.startswith("panel_") else None
+        if panel is None and finding.chain is None and finding.where.startswith("leaf "):
+            panel = _panel_at(connection, finding.where)
+        if panel is None:
+            yield finding
+        elif finding.severity is Severity.BREACH:
+            stop_panel(connection, panel, f"{finding.check} {finding.rule}")
+
+
+def _panel_at(connection: Connection, where: str) -> str | None:
+    body = _body_at(connection, where)
+    try:
+        leaf = None if body is None else decode(body)
+    except ValueError:
+        return None
+    return leaf.record.panel if isinstance(leaf, RoundLeaf) else getattr(leaf, "panel", None)
+
+
+def _body_at(connection: Connection, where: str) -> bytes | None:
+    index = int(where.removeprefix("leaf ").partition(",")[0])
+    body: bytes | None = connection.execute(
+        select(leaves.c.body).where(leaves.c.log_index == index)
+    ).scalar_one_or_none()
+    return body
+
+
 def _of_chain(connection: Connection, findings: Iterable[Finding]) -> Iterable[Finding]:
     """Name the chain of each breach, from the leaf it stands at where the check could not tell."""
     for finding in findings:
@@ -189,8 +230,7 @@ def _of_chain(connection: Connection, findings: Iterable[Finding]) -> Iterable[F
         if finding.chain is not None or not finding.where.startswith("leaf "):
             yield finding
             continue
-        index = int(finding.where.removeprefix("leaf ").partition(",")[0])
-        body = connection.execute(select(leaves.c.body).where(leaves.c.log_index == index)).scalar_one_or_none()
+        body = _body_at(connection, finding.where)
         yield replace(finding, chain=None if body is None else _chain_of(connection, body))
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "promise_of",
     "round_of",
     "sold_rounds",
+    "stop_panel",
     "store_round",
 ]
 
@@ -68,6 +69,7 @@ class Panel:
     epoch: int
     round: int
     leaf_index: int | None
+    stopped: str | None
 
     @property
     def promise(self) -> str:
@@ -181,7 +183,7 @@ def panel_of(connection: Connection, panel: str, owner: Caller | None = None) ->
     mechanism: Mechanism = row.mechanism
     plan = _planned(mechanism, len(domain), msgspec.json.decode(row.menu_json, type=tuple[str, ...]), row.laws_json)
     prices = msgspec.json.decode(row.prices_json, type=tuple[int, ...])
-    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index)
+    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index, row.stopped)
     return Panel(row.id, row.owner_id, row.title, domain, plan, prices, *kept)
 
 
@@ -284,6 +286,12 @@ def store_round(connection: Connection, keyring: Keyring, panel: Panel, closed: 
     ]
     connection.execute(panel_tiers.insert(), rows)
     connection.execute(panels.update().where(panels.c.id == panel.id).values(round=record.round + 1))
+
+
+def stop_panel(connection: Connection, panel: str, finding: str) -> None:
+    """Let nothing more of a panel be sold, because of a finding; what was sold stays readable."""
+    here = (panels.c.id == panel) & panels.c.stopped.is_(None)
+    connection.execute(panels.update().where(here).values(stopped=finding))
 
 
 def sold_rounds(connection: Connection) -> list[tuple[str, int]]:

@@ -17,6 +17,7 @@ from app.auth.accounts import Caller, Role
 from app.clock import later, new_id, time_text
 from app.engine.quoting import QUOTE_SECONDS, check_licence, confirm_quote
 from app.errors import (
+    ChainFrozenError,
     ConflictError,
     ForbiddenError,
     IdempotencyError,
@@ -66,7 +67,7 @@ def offer(
     connection: Connection, caller: Caller, panel: Panel, number: int, rank: int, now: datetime
 ) -> PanelQuoteView:
     """Quote a tier of a closed round to a caller and store the quote; raises as `_price` does."""
-    sold = _on_sale(connection, panel.id, number)
+    sold = _on_sale(connection, panel, number)
     offered = _price(connection, caller, panel, number, rank)
     identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
     named = {"account_id": caller.id, "panel_id": panel.id, "number": number, "rank": rank}
@@ -114,7 +115,7 @@ def order(
     Raises:     IdempotencyError: the key is another order's. NotFoundError: no such quote of the caller's on the panel.
                 QuoteExpiredError: it is over, or the price has changed. ForbiddenError, InsufficientFundsError,
                 CurrencyMismatchError, ConflictError, InvalidRequestError: refused as other sales are.
-                IntegrityError: the stored counts are not those committed to.
+                IntegrityError: the stored counts are not those committed to. ChainFrozenError: an audit stopped it.
     """
     digest = hashlib.sha256(canonical_bytes({"panel": panel, "quote": quote_id})).hexdigest()
     known = select(panel_orders).where(panel_orders.c.account_id == caller.id, panel_orders.c.idempotency_key == key)
@@ -127,7 +128,7 @@ def order(
         return _placed(connection, keyring, found, row, replayed=True)
     cited = _quote_of(connection, caller, panel, quote_id)
     check_licence(found.licence, caller, licence)
-    sold = _on_sale(connection, panel, cited.number)
+    sold = _on_sale(connection, found, cited.number)
     offered = _price(connection, caller, found, cited.number, cited.rank)
     confirm_quote(cited, offered.chain_id, offered, now)
     at, identity, price = time_text(now), new_id("order"), Money(offered.amount, offered.currency)
@@ -223,8 +224,10 @@ def _placed(connection: Connection, keyring: Keyring, panel: Panel, row: "Row[An
     return PanelPlaced(row.receipt_json.encode(), panel, row.number, row.rank, counts, opening, replayed)
 
 
-def _on_sale(connection: Connection, panel: str, number: int) -> "Row[Any]":
-    row = round_of(connection, panel, number)
+def _on_sale(connection: Connection, panel: Panel, number: int) -> "Row[Any]":
+    if panel.stopped is not None:
+        raise ChainFrozenError("panel: expected one that may be sold, got one that an audit has stopped")
+    row = round_of(connection, panel.id, number)
     record_of(row)
     return row
 

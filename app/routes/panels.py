@@ -15,6 +15,7 @@ from app.asks import PanelsQuery
 from app.auth.accounts import Caller, Role
 from app.clock import time_text
 from app.errors import (
+    ChainFrozenError,
     ConflictError,
     IdempotencyError,
     InsufficientFundsError,
@@ -94,7 +95,7 @@ async def panels(request: Request[Caller, Any, Any], market: NamedDependency[Mar
 
 @post(
     "/v1/panels/{panel:str}/quotes",
-    opt={"roles": TRADERS, "refuses": (ConflictError, NotFoundError)},
+    opt={"roles": TRADERS, "refuses": (ChainFrozenError, ConflictError, NotFoundError)},
     status_code=201,
 )
 async def quote(
@@ -117,7 +118,14 @@ async def quote(
     "/v1/panels/{panel:str}/orders",
     opt={
         "roles": TRADERS,
-        "refuses": (ConflictError, IdempotencyError, InsufficientFundsError, NotFoundError, QuoteExpiredError),
+        "refuses": (
+            ChainFrozenError,
+            ConflictError,
+            IdempotencyError,
+            InsufficientFundsError,
+            NotFoundError,
+            QuoteExpiredError,
+        ),
     },
     status_code=201,
 )

@@ -38,6 +38,7 @@ panels = Table(
     Column("round", Integer, nullable=False),
     Column("laws_json", Text),
     Column("leaf_index", BigInteger, index=True),
+    Column("stopped", Text),
     Column("created_at", String(32), nullable=False),
 )
 

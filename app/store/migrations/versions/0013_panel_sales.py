@@ -25,6 +25,7 @@ def _amounts() -> list[sa.Column[Any]]:
 def upgrade() -> None:
     op.add_column("panels", sa.Column("laws_json", sa.Text(), nullable=True))
     op.add_column("panels", sa.Column("leaf_index", sa.BigInteger(), nullable=True))
+    op.add_column("panels", sa.Column("stopped", sa.Text(), nullable=True))
     op.create_index(op.f("ix_panels_leaf_index"), "panels", ["leaf_index"])
     op.add_column("panel_rounds", sa.Column("leaf_index", sa.BigInteger(), nullable=True))
     op.execute("UPDATE panels SET mechanism = 'singletons' WHERE mechanism = 'randomized-response'")
