@@ -18,6 +18,7 @@ from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf, round_iden
 from app.panels.replay import Proved
 from app.panels.rounds import counts_commitment
 from tiers.audit.findings import Finding
+from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError
 
 __all__ = ["PanelBundle", "verify_any_bundle", "verify_panel_bundle"]
@@ -91,7 +92,7 @@ def _verify(
     leaves, hashes = [], []
     for name in ("panel", "round", "sale"):
         proved: Proved = getattr(bundle, name)
-        raw = bytes(proved.leaf)
+        raw = canonical_bytes(proved.leaf)
         leaf = log_leaves.decode(raw)
         path = [bytes.fromhex(step) for step in proved.proof]
         included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from app.panels.plans.lists import Lists
 from app.panels.rounds import RUN, counts_commitment
 from tiers.audit.findings import Finding
 from tiers.budget import Ladder
+from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError, TierError
 from tiers.local.columns.chain import SAMPLER
 
@@ -41,7 +42,7 @@ _LeafKind = TypeVar("_LeafKind", bound=LeafBase)
 class Proved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A leaf as it is in the log, and its path to the head."""
 
-    leaf: msgspec.Raw
+    leaf: dict[str, Any]
     proof: list[_Hash]
 
 
@@ -138,11 +139,12 @@ class _Replay:
         return RoundReport(record.panel, record.round, sale.rank, tiers, reports, tuple(self.found))
 
     def _leaf(self, name: str, proved: Proved, kind: type[_LeafKind]) -> _LeafKind | None:
-        raw, head = bytes(proved.leaf), self.shown.head
+        head = self.shown.head
         try:
+            raw = canonical_bytes(proved.leaf)
             leaf = log_leaves.decode(raw)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            self.need(False, "A4", "unreadable-leaf", name, "no leaf of a known kind in its one form")
+        except (msgspec.MsgspecError, TierError, ValueError, RecursionError):
+            self.need(False, "A4", "unreadable-leaf", name, "no leaf of a known kind")
             return None
         path = [bytes.fromhex(step) for step in proved.proof]
         included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
