@@ -107,11 +107,10 @@ def derive_again(plan: Plan, secret: bytes, reports: Reports, record: RoundRecor
 
     Raises:     IntegrityError: the reports are not those that it was closed with; then no file is left.
     """
+    if reports.count(record.round) != record.reports:
+        raise IntegrityError("panel: expected the reports of a closed round, got others or none")
     runs = reports.runs(record.round, RUN, by_path=plan.by_path)
-    try:
-        again = close_round(plan, secret, record.panel, record.round, record.epoch, runs, folder, record.at).record
-    except (IndexError, ValueError):
-        raise IntegrityError("panel: expected the reports of a closed round, got others or none") from None
+    again = close_round(plan, secret, record.panel, record.round, record.epoch, runs, folder, record.at).record
     if again != record:
         shutil.rmtree(folder, ignore_errors=True)
         raise IntegrityError("panel: expected the reports of a closed round, got others")

@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
@@ -53,19 +53,27 @@ def label_of(panel: str, device: str) -> int:
     return int.from_bytes(hashlib.sha256(named).digest()[:4], "big")
 
 
-def paths_of(law: Law) -> tuple[list[Law], tuple[int, ...]]:
+def paths_of(law: Law) -> tuple[tuple[Law, ...], tuple[int, ...]]:
     """Return the paths' laws and shares of one tier's texts.
 
     Raises:     InvalidParameterError: texts that name none.
     """
+    if law.get("family") != MixedTier.family:
+        raise InvalidParameterError("law", "one of a mixed plan", "another")
+    return _paths(law.get("paths", ""), law.get("shares", ""))
+
+
+@lru_cache(maxsize=64)
+def _paths(paths: str, named: str) -> tuple[tuple[Law, ...], tuple[int, ...]]:
+    """Read once what every device of a panel has."""
     try:
-        laws = msgspec.json.decode(law["paths"], type=list[dict[str, str]])
-        shares = tuple(int(text) for text in law["shares"].split(",") if text.isascii() and len(text) < 12)
-    except (msgspec.MsgspecError, KeyError, ValueError):
+        laws = msgspec.json.decode(paths, type=tuple[dict[str, str], ...])
+        shares = tuple(int(text) for text in named.split(",") if text.isascii() and len(text) < 12)
+    except (msgspec.MsgspecError, ValueError):
         raise InvalidParameterError("law", "paths and shares of a mixed plan", "others") from None
-    if law.get("family") != MixedTier.family or not 0 < len(laws) == len(shares) <= PATHS_LIMIT:
+    if not 0 < len(laws) == len(shares) <= PATHS_LIMIT:
         raise InvalidParameterError("law", f"1 to {PATHS_LIMIT} paths, each with its share", "others")
-    return [*laws], shares
+    return laws, shares
 
 
 @dataclass(frozen=True)
