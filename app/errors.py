@@ -25,6 +25,7 @@ __all__ = [
     "StoreUnavailableError",
     "TooManyRequestsError",
     "UnauthorizedError",
+    "UnknownTierError",
 ]
 
 
@@ -86,6 +87,12 @@ class NotFoundError(AppError):
     """There is no such thing, or not for the caller."""
 
     status, kind, title = 404, "not-found", "There is no such resource"
+
+
+class UnknownTierError(NotFoundError):
+    """The product has no such tier, or none within the error bar asked for."""
+
+    kind, title = "unknown-tier", "The product has no such tier"
 
 
 class NotAcceptableError(AppError):

@@ -2,13 +2,29 @@
 
 import hashlib
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import IO
 
 from app.errors import ConflictError
 
-__all__ = ["copy_private", "digest", "private", "publish"]
+__all__ = ["copy_private", "digest", "is_anothers", "private", "publish"]
+
+_OWNED = re.compile(r"(acc_[0-9a-z]+)\.")
+
+
+def is_anothers(name: str, account: str) -> bool:
+    """Return whether a file of the data folder is another account's: its name begins with that one's id and a dot.
+
+    A file of any other name may be taken by every owner.
+
+    Example:
+        >>> [is_anothers(name, "acc_1") for name in ("acc_1.people.csv", "acc_2.people.csv", "people.csv")]
+        [False, True, False]
+    """
+    owned = _OWNED.match(name)
+    return owned is not None and owned[1] != account
 
 
 def digest(path: Path) -> str:

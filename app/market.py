@@ -6,12 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from weakref import WeakValueDictionary
 
-import msgspec
 import structlog
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine
 
 from app.audit.freezing import freeze
 from app.audit.gate import Gate
@@ -23,7 +21,8 @@ from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
 from app.cache.issued import IssuedAnswers
 from app.catalog.auditing import AUDIT, price_audit
-from app.catalog.readings import reading_of, shown
+from app.catalog.holdings import entitled_product
+from app.catalog.readings import read_off, reading_of
 from app.clock import Clock, time_text, utc_now
 from app.engine.release import ComputedDraw, ReleaseEngine, Unsealed
 from app.engine.sales import ChainUndrawnError, Desk, PlacedOrder, ReleaseRefusedError
@@ -33,12 +32,14 @@ from app.errors import (
     AppError,
     ConflictError,
     ForkedLogError,
-    NotEntitledError,
+    NotFoundError,
     StoreBehindError,
     StoreUnavailableError,
     UnauthorizedError,
 )
+from app.exports.work import EXPORT, export_job
 from app.formats.kept import Renderings
+from app.formats.readings import ReadOff
 from app.jobs.orders import ORDER, OrderJob, order_job
 from app.jobs.runner import Jobs, Kinds
 from app.keyring import Keyring
@@ -52,7 +53,6 @@ from app.store.outbox import Outbox
 from app.store.recording import Recorder
 from app.store.redo import RedoFile
 from app.store.rights import Rights, rights_epoch
-from app.store.schema import chains, entitlements, orders, planned_tiers
 from tiers.audit.findings import Finding
 
 __all__ = ["Alert", "Answer", "Market", "found_market", "recorder_of"]
@@ -149,6 +149,7 @@ class Market:
             AUDIT: lambda database, task: price_audit(database, time_text(self.clock()), task),
             LOG_AUDIT: lambda _, task: log_audit(self, task),
             ORDER: order_job(self._place_now),
+            EXPORT: lambda _, task: export_job(self, task),
         }
 
     async def close(self) -> None:
@@ -241,17 +242,14 @@ class Market:
 
         return work
 
-    async def reading(self, caller: Caller, product: str, law: str) -> dict[str, Any]:
+    async def reading(self, caller: Caller, product: str, law: str) -> ReadOff:
         """Return what is read off the answers that a caller holds of one tier of a product.
 
         Raises:     NotFoundError: no such product or tier. NotEntitledError: an answer that the caller does not hold.
         """
         found = await self.database.read(lambda connection: reading_of(connection, product, law))
-        raws = []
-        for chain, tier in found.parts:
-            held = await self.answer(caller, chain, tier.identity)
-            raws.append([int(text) for text in msgspec.json.decode(held.body)["values"]])
-        return shown(found, raws)
+        held = [await self.answer(caller, chain, tier.identity) for chain, tier in found.parts]
+        return read_off(found, [each.body for each in held], {"product": product, "law": law})
 
     async def _draw_and_order(
         self, chain: str, caller: Caller, quote: str, key: str, licence: str | None
@@ -288,10 +286,10 @@ class Market:
 
         Raises:     NotEntitledError: the caller holds no order for this tier (whether it exists or not).
         """
-        product = await self.database.read(lambda connection: _entitled(connection, caller.id, chain, law))
+        product = await self.database.read(lambda connection: entitled_product(connection, caller.id, chain, law))
         body = await self.cache.get(chain, law)
         if body is None:
-            body = await self._stored_body(product, chain, law)
+            body = await self._stored_body(product, law)
             await self.cache.put(chain, law, body)
         return Answer(body, etag_of(chain, law, body))
 
@@ -306,42 +304,32 @@ class Market:
             caller = find_caller(connection, digest)
             if caller is None:
                 raise UnauthorizedError("Authorization: expected a live API key, got another")
-            _entitled(connection, caller.id, chain, law)
+            entitled_product(connection, caller.id, chain, law)
             return rights_epoch(connection), caller
 
         epoch, caller = await self.database.read(read)
         self.rights.confirm(epoch, asked)
         return epoch, caller
 
-    async def _stored_body(self, product: str, chain: str, law: str) -> bytes:
-        def read(connection: Connection) -> tuple[ChainState, Tier]:
-            state, _ = chain_of_product(connection, self.settings, product)
-            return state, state.tier(law)
+    async def _stored_body(self, product: str, law: str) -> bytes:
+        return self._document(*await self.database.read(partial(self._tier, product=product, law=law)))
 
-        state, tier = await self.database.read(read)
+    def stored_answer(self, product: str, chain: str, law: str) -> bytes:
+        """Return an issued answer's document from the store, in the caller's thread; who may have it is decided before.
+
+        Raises:     NotFoundError: the product's chain has no such tier. IntegrityError: it is not what was committed.
+        """
+        state, tier = self.database.read_now(partial(self._tier, product=product, law=law))
+        if state.id != chain:
+            raise NotFoundError("answer: expected one of the product's chain, got another")
+        return self._document(state, tier)
+
+    def _tier(self, connection: Connection, product: str, law: str) -> tuple[ChainState, Tier]:
+        state, _ = chain_of_product(connection, self.settings, product)
+        return state, state.tier(law)
+
+    def _document(self, state: ChainState, tier: Tier) -> bytes:
         assert tier.sealed is not None
         assert tier.commitment is not None
         unsealed = self.engine.unseal(state, tier, tier.sealed, tier.commitment)
         return answer_document(state, tier, unsealed.answer)
-
-
-def _entitled(connection: Connection, account: str, chain: str, law: str) -> str:
-    """Return the product of the order that entitles an account to a tier's answer; raises NotEntitledError."""
-    wanted = (
-        select(orders.c.product_id)
-        .join(entitlements, entitlements.c.order_id == orders.c.id)
-        .join(chains, chains.c.id == entitlements.c.chain_id)
-        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law))
-        .where(
-            entitlements.c.account_id == account,
-            entitlements.c.chain_id == chain,
-            entitlements.c.law == law,
-            orders.c.account_id == account,
-            orders.c.law == law,
-            planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
-        )
-    )
-    product = connection.execute(wanted).scalar_one_or_none()
-    if product is None:
-        raise NotEntitledError("answer: expected an order of the caller's for this tier, got none")
-    return str(product)

@@ -36,7 +36,7 @@ class Settings:
                 limits: requests a minute. workers: processes that serve; without a Redis each gets its part of a limit.
                 sources: PostgreSQL servers that may keep snapshots, by name.
                 redo_file: the log's own file, best on another disk than the database; None for one below `state`.
-                audit_hours: how often the whole log is audited; 0 for never.
+                audit_hours: how often the whole log is audited; 0 for never. export_hours: how long exports are kept.
     """
 
     state: Path
@@ -49,6 +49,7 @@ class Settings:
     redo_file: Path | None = None
     sources: Mapping[str, Source] = field(default_factory=dict)
     audit_hours: int = 24
+    export_hours: int = 24
 
     @classmethod
     def at(cls, state: Path, *, redis_url: str = "") -> "Settings":
@@ -62,8 +63,8 @@ class Settings:
 
         `TIERMARKET_SOURCES` names a file of PostgreSQL servers: `app.sources`.
 
-        Limits come from `_READS_PER_MINUTE`, `_ACTS_PER_MINUTE`, `_FAILURES_PER_MINUTE`; audits by `_AUDIT_HOURS`;
-        `_WORKERS` from the server.
+        Limits come from `_READS_PER_MINUTE`, `_ACTS_PER_MINUTE`, `_FAILURES_PER_MINUTE`; audits by `_AUDIT_HOURS`,
+        exports by `_EXPORT_HOURS`; `_WORKERS` from the server.
 
         Raises:     InvalidRequestError: TIERMARKET_STATE is missing, or a number is out of its range.
         """
@@ -86,6 +87,7 @@ class Settings:
             Path(environment["TIERMARKET_REDO"]) if environment.get("TIERMARKET_REDO") else None,
             read_sources(environment.get("TIERMARKET_SOURCES", "")),
             _number(environment, "AUDIT_HOURS", 24, 10_000),
+            max(1, _number(environment, "EXPORT_HOURS", 24, 10_000)),
         )
 
     @property

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import msgspec
+
 from app.errors import InvalidRequestError
 
 __all__ = ["check_json"]
@@ -19,9 +21,10 @@ def check_json(name: str, raw: bytes) -> None:
     """
     try:
         json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+        msgspec.json.decode(raw)  # stricter elsewhere: UTF-8 alone, no half of a pair, no number beyond all bounds
     except RecursionError:
         raise InvalidRequestError(f"{name}: expected JSON of bounded depth, got deeper nesting") from None
-    except ValueError as error:
+    except (ValueError, msgspec.MsgspecError) as error:
         raise InvalidRequestError(f"{name}: expected JSON, got {_reason(error)}") from None
 
 
@@ -44,7 +47,7 @@ class _ConstantError(ValueError):
     pass
 
 
-def _reason(error: ValueError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, _RepeatedKeyError):
         return "a repeated key"
     if isinstance(error, _ConstantError):

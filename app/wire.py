@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from app.exports.requests import Exported
 from app.panels.intake import ReportRow
 from app.panels.readings import Reading
 from app.queries.model import Query
@@ -20,6 +21,7 @@ __all__ = [
     "DatasetRequest",
     "DemandRequest",
     "DepositRequest",
+    "ExportRequest",
     "KeyRequest",
     "OrderRequest",
     "PanelQuoteRequest",
@@ -258,6 +260,12 @@ class CreditRequest(_Request, frozen=True, kw_only=True):
     amount_minor: Annotated[int, Meta(ge=1, le=2**53 - 1)]
     line_no: Annotated[int, Meta(ge=1, le=16)] | None = None
     reason: Literal["duplicate charge", "pricing error", "faulty product"]
+
+
+class ExportRequest(_Request, frozen=True, kw_only=True):
+    """What is to be exported: the caller's answers, a dataset's sales, or the auditor's whole log."""
+
+    what: Exported
 
 
 class PayoutRequest(_Request, frozen=True, kw_only=True):

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from app.engine.release import ComputedDraw
+from app.engine.release import ComputedDraw, draw_leaf, sealed_draw
+from app.keyring import Keyring
 from app.log.leaves import (
     ADJACENCY,
     DatasetLeaf,
-    DrawLeaf,
     EpochLeaf,
     Leaf,
     PlanLeaf,
@@ -23,12 +23,13 @@ from app.queries.schema import Column, DatasetSchema
 from app.queries.sensitivity import derive
 from tiers.accounting.filters import increment
 from tiers.budget import Ladder, decimal_text
-from tiers.chain import ChainPlan, Draw, answer_bytes, draw_chain, plan, specs
-from tiers.identity import DrawSpec, chain_identity, commitment, key_hash, opening_key, stream_key
-from tiers.sampling.words import STREAM_VERSION
+from tiers.chain import ChainPlan, Draw, draw_chain, plan, specs
+from tiers.identity import chain_identity, opening_key, stream_key
 from tiers.sensitivity import ChangeSet
 
-__all__ = ["Product", "Writer"]
+__all__ = ["KEYS", "LINEAGE", "OWNER", "SNAPSHOT", "Product", "Writer"]
+
+OWNER = "acc_" + "0" * 24
 
 LADDER = ("2", "1", "0.5", "0.1")
 PRICES = (9000, 3000, 1200, 500)
@@ -66,7 +67,7 @@ class Writer:
     Every chain's first sale is its top tier where `top` is set, so that all four answers are issued.
     """
 
-    secret: bytes
+    keyring: Keyring
     products: int
     sales: int
     top: bool
@@ -86,17 +87,21 @@ class Writer:
         planned = _plan(derive(question).change_set)
         due = specs(chain, planned, epoch=1, grain=0, length=question.length)
         truth = tuple((number * 31 + place * 17) % 900 for place in range(question.length))
-        drawn = draw_chain(truth, due, lambda spec: stream_key(self.secret, spec))
+        secret = self.keyring.owner_secret(OWNER, 1)
+        drawn = draw_chain(truth, due, lambda spec: stream_key(secret, spec))
         return Product(f"prod_{number:024x}", chain, question, digest, planned, drawn)
 
-    def opening(self, product: Product, draw: Draw) -> bytes:
-        """Return the opening of a draw's commitment."""
-        return opening_key(self.secret, product.chain, draw.spec.law)
+    def key(self, draw: Draw) -> bytes:
+        """Return the key that a draw was made with."""
+        return stream_key(self.keyring.owner_secret(OWNER, 1), draw.spec)
 
-    def computed(self, product: Product, draw: Draw, sealed: bytes) -> ComputedDraw:
-        """Return a draw as the engine would store it."""
-        committed = commitment(self.opening(product, draw), product.chain, draw.spec.law, answer_bytes(draw.answer))
-        return ComputedDraw(draw.spec, committed, key_hash(stream_key(self.secret, draw.spec)), sealed)
+    def opening(self, draw: Draw) -> bytes:
+        """Return the opening of a draw's commitment."""
+        return opening_key(self.keyring.owner_secret(OWNER, 1), draw.spec.chain, draw.spec.law)
+
+    def computed(self, product: Product) -> tuple[ComputedDraw, ...]:
+        """Return the draws of a product as the engine stores them."""
+        return tuple(sealed_draw(self.keyring, OWNER, draw, self.key(draw)) for draw in product.draws)
 
     def opened(self, public: str) -> list[Leaf]:
         """Return the leaves of a log before its first product."""
@@ -118,7 +123,7 @@ class Writer:
             SnapshotLeaf(index=3, at=_time(0), lineage=LINEAGE, snapshot=SNAPSHOT, content="1" * 64, seal="2" * 64),
         ]
 
-    def published(self, start: int, product: Product) -> Iterator[Leaf]:
+    def published(self, start: int, product: Product, computed: tuple[ComputedDraw, ...]) -> Iterator[Leaf]:
         """Yield the leaves of a plan and its draws."""
         yield PlanLeaf(
             index=start,
@@ -135,11 +140,10 @@ class Writer:
             book_version=1,
             licence="terms/1",
         )
-        by_law = {}
-        for place, draw in enumerate(product.draws):
-            made = self.computed(product, draw, b"")
-            by_law[draw.spec.law.identity] = made.commitment
-            yield _draw_leaf(start + 1 + place, draw.spec, place, made, by_law)
+        commitments = {draw.spec.law.identity: draw.commitment for draw in computed}
+        for place, draw in enumerate(computed):
+            index = start + 1 + place
+            yield draw_leaf(index, draw=draw, place=place, commitments=commitments, at=_time(index))
 
     def sold(self, index: int, product: Product, number: int, highest: dict[str, int]) -> SaleLeaf:
         """Return the sale number `number` of a product."""
@@ -178,26 +182,6 @@ def _tiers(planned: ChainPlan) -> Iterator[PlanTier]:
             half_width=str(tier.half_width),
             price_minor=price,
         )
-
-
-def _draw_leaf(index: int, spec: DrawSpec, place: int, made: ComputedDraw, by_law: dict[str, str]) -> DrawLeaf:
-    return DrawLeaf(
-        index=index,
-        at=_time(index),
-        chain=spec.chain,
-        place=place,
-        role=spec.role.value,
-        law=spec.law.document(),
-        parents=[parent.document() for parent in spec.parents],
-        parent_commitments=[by_law[parent.identity] for parent in spec.parents],
-        epoch=spec.epoch,
-        sampler=spec.sampler,
-        stream=STREAM_VERSION,
-        grain=spec.grain,
-        length=spec.length,
-        commitment=made.commitment,
-        key_hash=made.key_hash,
-    )
 
 
 def _time(index: int) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil, inf
+from math import ceil, inf, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,13 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from pricing.errors import InvalidDemandError
 from pricing.limit import UNLIMITED, Limit
 
-__all__ = ["IndependentMenu", "cheapest_copies", "menu_independent"]
+__all__ = ["SPREAD", "IndependentMenu", "cheapest_copies", "menu_independent"]
+
+SPREAD = 1e9
+"""Precisions that are further apart are no question for a solver: so many copies nobody draws."""
 
 _EQUAL = 1e-9  # copies whose summed precision is this close count as enough
+_OPTIMAL = 0  # the solver's word for "solved"; at its time limit it may have a menu, and says 1
 _ROUNDS = 200
 _Row = NDArray[np.float64]
 
@@ -39,13 +43,15 @@ def cheapest_copies(
 ) -> tuple[float, tuple[int, ...]]:
     """Return the cheapest numbers of copies whose precisions (1/variance) add up to `needed`: a covering knapsack.
 
-    Raises:     InvalidDemandError: shapes differ, or a precision that is not positive.
+    Raises:     InvalidDemandError: shapes differ, a negative price, a precision that is not positive, or one of which
+                more than 10⁹ copies would be needed.
     Example:
                 >>> cheapest_copies([9.0, 1.0], [4.0, 1.0], 4.0)
                 (4.0, (0, 4))
     """
-    if len(prices) != len(precisions) or not len(prices) or not all(0 < x < inf for x in precisions):
-        raise InvalidDemandError("precisions", "one positive number a price", list(precisions))
+    if not prices or len(prices) != len(precisions) or not all(isfinite(price) and price >= 0 for price in prices):
+        raise InvalidDemandError("prices", "at least one, and one number ≥ 0 a precision", list(prices))
+    _check_precisions([needed, *precisions])
     share = np.array(precisions) / needed
     most = [ceil(1 / each) for each in share]
     result = milp(
@@ -66,9 +72,10 @@ def menu_independent(
     The yardstick for `menu.menu_threshold`: without a chain a price must be monotone *and* subadditive in precision.
     Mixed-integer programme; bundles that undercut are added as constraints until none does.
 
+    Guarantee:  proven: the optimum, to the solver's 10⁻⁶. Out of time nothing is claimed: no prices, revenue 0.
     Args:       valuations: as `menu_threshold`, rank 1 first. precisions: 1/variance of each tier's independent draw,
-                falling along the ranks. limit: between rounds.
-    Raises:     InvalidDemandError: shapes differ, no buyer, or precisions that do not fall.
+                falling along the ranks, at most 10⁹ apart. limit: over all rounds.
+    Raises:     InvalidDemandError: shapes differ, no buyer, or precisions that do not fall or are too far apart.
     Example:
                 >>> menu_independent([[100], [10]], [2.0, 1.0]).revenue
                 100.0
@@ -77,26 +84,32 @@ def menu_independent(
     top = max((value for row in counts for value in row), default=0)
     if top <= 0 or len(precisions) != len(counts):
         raise InvalidDemandError("demand", "a buyer with a positive valuation, and one precision a tier", len(counts))
+    _check_precisions(precisions)
     if any(low >= high for high, low in pairwise(precisions)):
         raise InvalidDemandError("precisions", "numbers that fall along the ranks", list(precisions))
     groups = [(tier, value / top, count) for tier, row in enumerate(counts) for value, count in row.items() if value]
     known = {(tier + 1, tuple(int(other == tier) for other in range(len(counts)))) for tier in range(len(counts) - 1)}
-    prices, earned, proven = np.zeros(len(counts)), 0.0, False
     for step in range(_ROUNDS):
         limit.progress("independent menu", step, step + 1)
-        if limit.is_over():
-            break
         bundles = [_difference(tier, copies) for tier, copies in sorted(known)]
-        prices, earned = _best_prices(len(counts), groups, bundles, limit)
+        best = None if limit.is_over() else _best_prices(len(counts), groups, bundles, limit)
+        if best is None:
+            break
+        prices, earned = best
         cheapest = [cheapest_copies(prices.tolist(), precisions, needed) for needed in precisions]
         broken = {(tier, copies) for tier, (cost, copies) in enumerate(cheapest) if cost < prices[tier] - 1e-7}
         if broken <= known:  # what is left is within the solver's tolerance of a constraint it already has
-            proven = True
-            break
+            asked = tuple(float(round(price * top, 6)) for price in prices)
+            return IndependentMenu(asked, round(earned * top, 3), proven=True)
         known |= broken
-    if not proven:
-        return IndependentMenu((0.0,) * len(counts), 0.0, proven=False)
-    return IndependentMenu(tuple(float(round(price * top, 6)) for price in prices), round(earned * top, 3), proven=True)
+    return IndependentMenu((0.0,) * len(counts), 0.0, proven=False)
+
+
+def _check_precisions(precisions: Sequence[float]) -> None:
+    if not all(0 < each < inf for each in precisions):
+        raise InvalidDemandError("precisions", "positive numbers", list(precisions))
+    if max(precisions) / min(precisions) > SPREAD:
+        raise InvalidDemandError("precisions", "numbers at most 10⁹ apart", list(precisions))
 
 
 def _difference(tier: int, copies: Sequence[int]) -> _Row:
@@ -108,8 +121,8 @@ def _difference(tier: int, copies: Sequence[int]) -> _Row:
 
 def _best_prices(
     tiers: int, groups: list[tuple[int, float, int]], bundles: list[_Row], limit: Limit
-) -> tuple[_Row, float]:
-    """Return the optimal prices (in units of the largest valuation) under the bundles known so far."""
+) -> tuple[_Row, float] | None:
+    """Return the optimal prices (in units of the largest valuation) under the bundles known so far; None: no time."""
     number = len(groups)  # variables: prices, then who buys, then what each group's buyer pays
     rows: list[_Row] = []
     right: list[float] = []
@@ -135,8 +148,8 @@ def _best_prices(
         constraints=LinearConstraint(np.vstack(rows), -np.inf, right),
         bounds=Bounds(0, 1),
         integrality=integral,
-        options={"mip_rel_gap": 0.0} | ({} if seconds == inf else {"time_limit": max(seconds, 0.01)}),
+        options={"mip_rel_gap": 0.0} | ({} if seconds == inf else {"time_limit": max(seconds, 0.0)}),
     )
-    if result.x is None:
-        return np.zeros(tiers), 0.0
+    if result.x is None or result.status != _OPTIMAL:
+        return None
     return np.asarray(result.x[:tiers], dtype=float), float(-result.fun)

@@ -1,11 +1,11 @@
 """A budget that never grows back as scarce supply: reserves that rise with use, and caps planned from history."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, log
+from math import exp, inf, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,23 +125,31 @@ class CapPlan:
     shadow_price: float
 
 
-def history_values(sales: Sequence[Sequence[int]], prices: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return what each query would have earned had its best rank been capped: every tier at or below the cap sells.
+def history_values(bought: Sequence[Sequence[Collection[int]]], prices: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return what each query would have earned had its best rank been capped: tiers at or below the cap sell as before.
 
-    Args:       sales, prices: one row a query, rank 1 first: units sold in the period, list price.
-    Raises:     InvalidDemandError: shapes differ, or a negative or fractional entry.
+    Law:        value(cap) = Σ over buyers of the price of the best of their tiers at or below the cap: an upgrade pays
+                the difference, so a buyer of several tiers pays in all for the best of them.
+    Args:       bought: for each query, the ranks each buyer holds in the end (1 = most accurate). prices: one row a
+                query, rank 1 first: list prices.
+    Raises:     InvalidDemandError: shapes differ, a rank that is not priced, or a negative or fractional price.
     Example:
-                >>> history_values([[1, 4]], [[900, 200]])
-                [[1700, 800]]
+                >>> history_values([[{2}, {1, 2}, {2}]], [[900, 200]])
+                [[1300, 600]]
     """
-    _check_rows("sales", sales)
     _check_rows("prices", prices)
-    if [len(row) for row in sales] != [len(row) for row in prices]:
-        raise InvalidDemandError("prices", "one for each tier sold", [len(row) for row in prices])
+    if len(bought) != len(prices):
+        raise InvalidDemandError("buyers", f"those of each of {len(prices)} queries", len(bought))
     values = []
-    for sold, price in zip(sales, prices, strict=True):
-        income = [units * each for units, each in zip(sold, price, strict=True)]
-        values.append([sum(income[rank:]) for rank in range(len(income))])
+    for buyers, price in zip(bought, prices, strict=True):
+        row = [0] * len(price)
+        for ranks in buyers:
+            for rank in ranks:
+                if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= len(price):
+                    raise InvalidDemandError("rank", f"an integer from 1 to {len(price)}", rank)
+            for cap in range(1, max(ranks, default=0) + 1):
+                row[cap - 1] += price[min(rank for rank in ranks if rank >= cap) - 1]
+        values.append(row)
     return values
 
 
@@ -196,6 +204,8 @@ def _relaxation(
 ) -> tuple[list[NDArray[np.float64]], float, float]:
     """Return the LP's share of each cap, its value, and revenue per 1.0 of budget at the margin."""
     limit.progress("caps", 0, 1)
+    if limit.is_over():
+        raise TimeLimitError("tier caps", 0, 1)
     lengths = [len(row) for row in values]
     worth = np.array([value for row in values for value in row], dtype=float)
     cost = np.array([nano / NANO for row in cost_nano for nano in row])
@@ -206,7 +216,7 @@ def _relaxation(
     matrix = coo_array((np.concatenate([np.ones(count), cost]), (rows, columns)), shape=(len(lengths) + 1, count))
     right = np.append(np.ones(len(lengths)), total_nano / NANO)
     seconds = limit.seconds_left()
-    options = {} if seconds == float("inf") else {"time_limit": max(seconds, 0.0)}
+    options = {} if seconds == inf else {"time_limit": max(seconds, 0.0)}
     result = linprog(-worth, A_ub=matrix.tocsr(), b_ub=right, bounds=(0, 1), method="highs", options=options)
     if result.x is None or result.status != 0:
         raise TimeLimitError("tier caps", 0, 1)

@@ -11,6 +11,7 @@ __all__ = ["INTEGER_LIMIT", "Document", "canonical_bytes", "tagged_hash"]
 
 Document: TypeAlias = "bool | int | str | Sequence[Document] | Mapping[str, Document] | None"
 INTEGER_LIMIT = 2**53 - 1
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def canonical_bytes(document: Document) -> bytes:
@@ -24,7 +25,7 @@ def canonical_bytes(document: Document) -> bytes:
     """
     _check(document)
     try:
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        return _ENCODER.encode(document).encode()
     except UnicodeEncodeError:
         raise InvalidParameterError("document", "text that UTF-8 can encode", "a lone surrogate") from None
 

@@ -61,6 +61,7 @@ class TierLaw:
     change_set: ChangeSet
     delta: Fraction = Fraction(0)
     _hash: int = field(init=False, repr=False, compare=False, default=0)
+    _name: str = field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", normal_form(self.noise))  # equal laws are one tier, whatever their name
@@ -139,7 +140,9 @@ class TierLaw:
     @property
     def identity(self) -> str:
         """Return the law's name: 64 hex digits, equal exactly for equal laws."""
-        return _identity(self)
+        if not self._name:
+            object.__setattr__(self, "_name", _identity(self))
+        return self._name
 
 
 def chain_identity(lineage: str, snapshot: str, fingerprint: str) -> str:
@@ -193,6 +196,27 @@ class DrawSpec:
             "stream": STREAM_VERSION,
         }
 
+    def canonical(self) -> bytes:
+        """Return the canonical bytes of the document.
+
+        Example:
+            >>> law = TierLaw(TwoSidedGeometric(Fraction(1)), ChangeSet.scalar(1))
+            >>> spec = DrawSpec("0" * 64, 1, Role.BASE, law, (), 0, 1, "tsg-digits/2")
+            >>> spec.canonical() == canonical_bytes(spec.document())
+            True
+        """
+        beside = self.epoch, self.role, self.law, self.parents, self.grain, self.length, self.sampler
+        return b'{"chain":' + canonical_bytes(self.chain) + _beside_chain(*beside)
+
+
+@lru_cache(maxsize=4096)
+def _beside_chain(
+    epoch: int, role: Role, law: TierLaw, parents: tuple[TierLaw, ...], grain: int, length: int, sampler: str
+) -> bytes:
+    """The canonical bytes of a draw's document behind its chain, which stands first: many chains have the same."""
+    spec = DrawSpec("", epoch, role, law, parents, grain, length, sampler)
+    return canonical_bytes(spec.document()).removeprefix(b'{"chain":""')
+
 
 def stream_key(secret: bytes, spec: DrawSpec) -> bytes:
     """Return the draw's 256-bit key: HKDF-SHA256 of the owner's epoch secret over the draw's canonical encoding.
@@ -200,7 +224,7 @@ def stream_key(secret: bytes, spec: DrawSpec) -> bytes:
     Guarantee:  deterministic in (secret, spec); independent-looking between any two specs (computational).
     Reference:  RFC 5869.
     """
-    return _derive(secret, b"tiermarket/draw/1\n" + canonical_bytes(spec.document()))
+    return _derive(secret, b"tiermarket/draw/1\n" + spec.canonical())
 
 
 def opening_key(secret: bytes, chain: str, law: TierLaw) -> bytes:

@@ -7,7 +7,7 @@ than Skellam (1, 10⁻⁹).
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cmp_to_key
+from functools import cmp_to_key, lru_cache
 
 from flint import arb
 
@@ -22,6 +22,7 @@ from tiers.real import Real, compare, exact
 __all__ = ["by_accuracy", "more_accurate"]
 
 
+@lru_cache(maxsize=16_384)
 def more_accurate(first: TierLaw, second: TierLaw) -> bool:
     """Return whether the first tier stands above the second: its noise has certainly the smaller variance.
 

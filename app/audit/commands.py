@@ -72,7 +72,7 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool,
 @click.option("--json", "as_json", is_flag=True, help="Print the kept report as JSON.")
 @click.option("--html", type=_NEW, default=None, help="Write the kept report as a page.")
 def run(state: Path, as_json: bool, html: Path | None) -> None:
-    """Audit a market's whole log here, keep, sign and log the report, freeze what it refutes. Exits 1 on findings."""
+    """Audit a market's whole log here, keep, sign and log the report, freeze what it refutes. Exits 1 if refuted."""
     from app.audit.reports import audit_market
     from app.market import Market
     from tiers.errors import AuditError
@@ -92,7 +92,7 @@ def run(state: Path, as_json: bool, html: Path | None) -> None:
         except AuditError as error:
             raise click.ClickException(str(error)) from None
     _give(kept, as_json=as_json, html=html)
-    sys.exit(1 if kept["findings"] else 0)
+    sys.exit(1 if kept["verdict"] == "refuted" else 0)
 
 
 @audit.command()
@@ -124,7 +124,7 @@ def report(
         _give(kept, as_json=as_json, html=html)
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError):
         raise click.ClickException("report: expected a report as JSON and a public key, got something else") from None
-    sys.exit(1 if kept["findings"] else 0)
+    sys.exit(1 if kept["verdict"] == "refuted" else 0)
 
 
 @audit.command()
@@ -281,7 +281,8 @@ def _give(kept: dict[str, Any], *, as_json: bool, html: Path | None) -> None:
         click.echo(f"not replayable: {count}: {reason}")
     for found in kept["findings"]:
         at = f"{found['check']} {found['rule']} at {found['where']}"
-        click.echo(f"{at}: claimed {found['claimed']}, recomputed {found['recomputed']}")
+        told = "" if found["severity"] == "breach" else "answered by a thaw: "
+        click.echo(f"{told}{at}: claimed {found['claimed']}, recomputed {found['recomputed']}")
 
 
 def _show(made: "AuditReport") -> None:

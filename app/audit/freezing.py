@@ -1,6 +1,6 @@
 """Frozen chains: nothing more of them is sold, what was sold stays readable; both freeze and thaw are leaves."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy import Connection, delete, select
@@ -17,10 +17,18 @@ __all__ = ["freeze", "frozen", "refuse_frozen", "thaw"]
 _TEXT = 80
 
 
-def freeze(connection: Connection, keyring: Keyring, findings: Iterable[Finding], found_by: str, at: str) -> list[str]:
+def freeze(
+    connection: Connection,
+    keyring: Keyring,
+    findings: Iterable[Finding],
+    found_by: str,
+    at: str,
+    *,
+    spared: Callable[[Finding, str], bool] = lambda _finding, _chain: False,
+) -> list[str]:
     """Freeze every chain that a finding names, or all chains where one names none; return those that were not yet.
 
-    Args:       found_by: the gate, or the id of a report.
+    Args:       found_by: the gate, or the id of a report. spared: whether a finding has been answered on a chain.
     """
     wanted: dict[str, Finding] = {}
     everything: list[str] = []
@@ -28,7 +36,8 @@ def freeze(connection: Connection, keyring: Keyring, findings: Iterable[Finding]
         if finding.chain is None and not everything:
             everything = list(connection.execute(select(chains.c.id)).scalars())
         for chain in everything if finding.chain is None else (finding.chain,):
-            wanted.setdefault(chain, finding)
+            if not spared(finding, chain):
+                wanted.setdefault(chain, finding)
     known = set(connection.execute(select(chains.c.id)).scalars()) if wanted else set()
     held = set(connection.execute(select(frozen_chains.c.chain_id)).scalars())
     new = [chain for chain in wanted if chain in known and chain not in held]

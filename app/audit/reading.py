@@ -2,6 +2,7 @@
 
 import sys
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -12,6 +13,7 @@ from app.log.leaves import (
     DrawLeaf,
     Leaf,
     PlanLeaf,
+    PlanTier,
     SaleLeaf,
 )
 from tiers.accounting.charges import LedgerKind
@@ -33,6 +35,7 @@ UNREADABLE = (TierError, ValueError, ArithmeticError, TypeError, RecursionError)
 _FAMILIES = {"discrete-gaussian", "lattice-gaussian", "msdlap", "skellam", "tsg"}
 _SCALES, _VARIANCE, _VECTORS, _DELTA = 16, 2.0**60, 2**20, Fraction(1, 10**30)
 _KEPT_LAWS = 4096
+_ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 Record: TypeAlias = BudgetRecord | PlanRecord | DrawRecord | SaleRecord | CreditRecord
@@ -43,7 +46,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._lineages: set[str] = set()
-        self._laws: dict[bytes, TierLaw] = {}
+        self._ladders: dict[bytes, tuple[ClaimedTier, ...]] = {}
 
     def read(self, leaf: Leaf) -> Record | None:
         """Return the record of a leaf, or None where the pure checks read none; raises UNREADABLE."""
@@ -63,18 +66,11 @@ class Reader:
         return None
 
     def law(self, document: object) -> TierLaw:
-        """Return the law of a document; equal documents give the same object.
+        """Return the law of a document; equal documents give the same object, whoever reads them.
 
         It is a law that this version sells: its work is bounded, whatever its parameters.
         """
-        name = msgspec.json.encode(document, order="sorted")
-        law = self._laws.get(name)
-        if law is None:
-            law = _law(document)
-            if len(self._laws) >= _KEPT_LAWS:
-                self._laws.clear()
-            self._laws[name] = law
-        return law
+        return _law(_ENCODER.encode(document))
 
     def _budget(self, leaf: DatasetLeaf) -> BudgetRecord:
         kind = LedgerKind(leaf.budget_kind)
@@ -92,16 +88,27 @@ class Reader:
         return BudgetRecord(leaf.index, leaf.lineage, leaf.budget_nano, kind, promise)
 
     def _plan(self, leaf: PlanLeaf) -> PlanRecord:
-        tiers = []
-        for tier in leaf.tiers:
-            epsilon = parse_decimal("epsilon", tier.epsilon)
-            if decimal_text(epsilon) != tier.epsilon:
-                raise InvalidParameterError("epsilon", decimal_text(epsilon), tier.epsilon)
-            half_width = parse_whole("half width", tier.half_width)
-            tiers.append(ClaimedTier(tier.rank, self.law(tier.law), epsilon, tier.level_nano, half_width))
-        return PlanRecord(
-            leaf.index, leaf.product, leaf.chain, leaf.lineage, leaf.snapshot, leaf.fingerprint, tuple(tiers)
-        )
+        lineage, snapshot = sys.intern(leaf.lineage), sys.intern(leaf.snapshot)
+        tiers = self._ladder(leaf.tiers)
+        return PlanRecord(leaf.index, leaf.product, leaf.chain, lineage, snapshot, leaf.fingerprint, tiers)
+
+    def _ladder(self, tiers: list[PlanTier]) -> tuple[ClaimedTier, ...]:
+        """The tiers of a plan; those that many plans claim are read once, and one object."""
+        name = _ENCODER.encode(tiers)
+        ladder = self._ladders.get(name)
+        if ladder is None:
+            ladder = tuple(self._tier(tier) for tier in tiers)
+            if len(self._ladders) >= _KEPT_LAWS:
+                self._ladders.clear()
+            self._ladders[name] = ladder
+        return ladder
+
+    def _tier(self, tier: PlanTier) -> ClaimedTier:
+        epsilon = parse_decimal("epsilon", tier.epsilon)
+        if decimal_text(epsilon) != tier.epsilon:
+            raise InvalidParameterError("epsilon", decimal_text(epsilon), tier.epsilon)
+        half_width = parse_whole("half width", tier.half_width)
+        return ClaimedTier(tier.rank, self.law(tier.law), epsilon, tier.level_nano, half_width)
 
     def _draw(self, leaf: DrawLeaf) -> DrawRecord:
         spec = DrawSpec(
@@ -119,7 +126,9 @@ class Reader:
         return DrawRecord(leaf.index, spec, leaf.place, tuple(leaf.parent_commitments), leaf.commitment, leaf.key_hash)
 
 
-def _law(document: object) -> TierLaw:
+@lru_cache(maxsize=_KEPT_LAWS)
+def _law(encoded: bytes) -> TierLaw:
+    document = msgspec.json.decode(encoded)
     if not isinstance(document, dict) or document.get("family") not in _FAMILIES:
         raise InvalidParameterError("law", f"a law of a family of {sorted(_FAMILIES)}", "another law")
     law = TierLaw.from_document(document)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from sqlalchemy import Connection, select
 
+from app.audit.answering import answers_of
 from app.audit.exporting import export_lines
 from app.audit.freezing import freeze
 from app.audit.resuming import report_digest, resume, watch_digest
@@ -52,7 +53,8 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
     """Audit the log up to its newest head, keep and log the report, freeze what it refutes; return the kept report.
 
     The log must continue the head that the last report was about, and the watch over the noise (A5) goes on from where
-    that report left it: it looks at each draw once in the market's life. Runs in the caller's thread.
+    that report left it: it looks at each draw once in the market's life. What an operator's thaw has answered is told
+    as a notice, and a verdict that rests on notices alone is "answered". Runs in the caller's thread.
     """
     resumed = market.database.read_now(resume)
     watching = Watching(resumed.watch)
@@ -73,14 +75,20 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
     if replayed:
         report = replace(report, verdict="refuted", findings=(*report.findings, *replayed))
     if resumed.findings:
-        report = replace(report, verdict="refuted", findings=(*resumed.findings, *report.findings))
+        report = replace(report, findings=(*resumed.findings, *report.findings))
     progress("keeping the report")
     at = time_text(market.clock())
 
     def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str]]:
-        kept = _keep(connection, market, report, watching.watch.state(), at)
-        breaches = tuple(_of_chain(connection, _but_panels(connection, report.findings)))
-        return kept, breaches, freeze(connection, market.keyring, breaches, str(kept["report"]), at)
+        answers = answers_of(connection)
+        found = answers.marked(_of_chain(connection, report.findings))
+        breaches = tuple(finding for finding in found if finding.severity is Severity.BREACH)
+        verdict = "refuted" if breaches else "answered" if found else "verified"
+        told = replace(report, verdict=verdict, findings=found)
+        kept = _keep(connection, market, told, watching.watch.state(), at)
+        of_chains = tuple(_but_panels(connection, breaches))
+        stopped = freeze(connection, market.keyring, of_chains, str(kept["report"]), at, spared=answers.settled)
+        return kept, breaches, stopped
 
     kept, breaches, stopped = market.database.submit(keep).result()
     if breaches:
@@ -223,10 +231,8 @@ def _body_at(connection: Connection, where: str) -> bytes | None:
 
 
 def _of_chain(connection: Connection, findings: Iterable[Finding]) -> Iterable[Finding]:
-    """Name the chain of each breach, from the leaf it stands at where the check could not tell."""
+    """Name the chain of each finding, from the leaf it stands at where the check could not tell."""
     for finding in findings:
-        if finding.severity is not Severity.BREACH:
-            continue
         if finding.chain is not None or not finding.where.startswith("leaf "):
             yield finding
             continue

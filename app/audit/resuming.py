@@ -6,13 +6,16 @@ whoever deletes, edits or rolls back what is kept would let the noise be tested 
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
+from app.audit.answering import thawed
 from app.log.heads import TreeHead
 from app.log.leaves import ReportLeaf, decode
 from app.store.schema import audit_reports, leaves
+from tiers.audit.conformance import alarm_rule
 from tiers.audit.findings import Finding
 from tiers.audit.watch import Watch, WatchState
 from tiers.canonical import Document, canonical_bytes
@@ -49,11 +52,25 @@ def resume(connection: Connection) -> Resumed:
         if report.get("watch") != watch_digest(row.watch_json):
             raise ValueError("watch: expected the digest in the report, got another")
         watch = Watch.of(msgspec.json.decode(row.watch_json, type=WatchState))
+        _answer(connection, watch, report["findings"], row.leaf_index)
         head = None if report["head"] is None else msgspec.convert(report["head"], type=TreeHead)
     except (ValueError, LookupError) as error:
         claimed = "nothing" if logged is None else f"the report of leaf {logged.log_index}"
         return Resumed(Watch(), None, (Finding("A4", "kept-report", "store", claimed, str(error)[:200]),))
     return Resumed(watch, head, ())
+
+
+def _answer(connection: Connection, watch: Watch, told: list[dict[str, Any]], since: int) -> None:
+    """Start anew what raised an alarm that the last report told, where a chain that it was told of was thawed since."""
+    alarms = watch.alarms()
+    later = {chain for chain, leaf in thawed(connection).items() if leaf > since} if alarms else set[str]()
+    for alarm in alarms if later else ():
+        rule = alarm_rule(alarm)
+        chains = {
+            each["chain"] for each in told if (each["check"], each["rule"], each["where"]) == ("A5", rule, alarm.pair)
+        }
+        if chains & later or None in chains:
+            watch.answer(alarm)
 
 
 def report_digest(body: dict[str, Document]) -> str:

@@ -1,6 +1,9 @@
 """A3 of the money: books, prices and licences as they were in force at each place of the log."""
 
 from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from app.log.leaves import BookLeaf, CreditLeaf, DatasetLeaf, Leaf, PlanLeaf, SaleLeaf
 from pricing.book import PriceBook, TierPrice
@@ -9,13 +12,22 @@ from pricing.scarcity import ReserveCurve
 from tiers.accounting.conversions import rho_star_nano
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import PlanRecord
+from tiers.audit.records import PlanRecord, joined
 from tiers.budget import parse_decimal
 from tiers.errors import TierError
 from tiers.identity import TierLaw
 from tiers.rank import by_accuracy
 
 __all__ = ["Trade"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """A book in force: one object for all chains that have equal ones."""
+
+    version: int
+    currency: str
+    listed: Mapping[str, int]
 
 
 class Trade:
@@ -33,9 +45,8 @@ class Trade:
         self._curves: dict[str, ReserveCurve] = {}
         self._budgets: dict[str, int] = {}
         self._lineages: dict[str, str] = {}
-        self._laws: dict[str, dict[str, TierLaw]] = {}
-        self._books: dict[str, PriceBook] = {}
-        self._listed: dict[str, dict[str, int]] = {}
+        self._laws: dict[str, Mapping[str, TierLaw]] = {}
+        self._books: dict[str, _Book] = {}
         self._licences: dict[str, str] = {}
         self._currencies: dict[str, int] = {}
         self._paid_in = array("H")
@@ -76,8 +87,7 @@ class Trade:
         if record is None:
             return  # found unreadable
         self._lineages.setdefault(leaf.chain, leaf.lineage)
-        known = self._laws.setdefault(leaf.chain, {})
-        known.update({tier.law.identity: tier.law for tier in record.tiers})
+        self._laws[leaf.chain] = joined(self._laws.get(leaf.chain), record.laws)
         prices = {
             claimed.law.identity: tier.price_minor for claimed, tier in zip(record.tiers, leaf.tiers, strict=True)
         }
@@ -87,7 +97,7 @@ class Trade:
                 self._say("book-version", leaf, f"version {leaf.book_version}", "1, for the first book of a chain")
             self._open(leaf, leaf.chain, leaf.currency, leaf.book_version, prices)
             return
-        listed = self._listed[leaf.chain]
+        listed = book.listed
         due = book.version + bool(set(prices) - set(listed))  # a plan that adds tiers opens the next book
         if (leaf.book_version, leaf.currency) != (due, book.currency):
             claimed = f"version {leaf.book_version} in {leaf.currency}"
@@ -108,21 +118,20 @@ class Trade:
         self._open(leaf, leaf.chain, leaf.currency, leaf.book_version, leaf.prices_minor)
 
     def _open(self, leaf: Leaf, chain: str, currency: str, version: int, prices: dict[str, int]) -> None:
-        ranked = [law.identity for law in by_accuracy(self._laws[chain][law] for law in prices)]
+        known = self._laws[chain]
+        ranked = tuple((law.identity, prices[law.identity]) for law in by_accuracy(known[law] for law in prices))
         try:
-            book = PriceBook(chain, version, currency, tuple(TierPrice(law, prices[law]) for law in ranked))
+            self._books[chain] = _book(version, currency, ranked)
         except PricingError as error:
-            self._say("book", leaf, str([prices[law] for law in ranked]), str(error))
-            return
-        self._books[chain] = book
-        self._listed[chain] = {tier.law: tier.price for tier in book.tiers}
+            self._say("book", leaf, str([price for _, price in ranked]), str(error))
 
     def sale(self, leaf: SaleLeaf) -> None:
         """Take a sale: its licence, the book that it names, its price."""
         self.paid(leaf.currency)
         if self._licences.get(leaf.product) != leaf.licence:
             self._say("licence", leaf, leaf.licence, self._licences.get(leaf.product, "no earlier plan")[:60])
-        book, price = self._books.get(leaf.chain), self._listed.get(leaf.chain, {}).get(leaf.law)
+        book = self._books.get(leaf.chain)
+        price = None if book is None else book.listed.get(leaf.law)
         if book is None or price is None:
             self._say("listed", leaf, leaf.law, "no book in force lists it")
             return
@@ -166,3 +175,10 @@ class Trade:
             if currency != leaf.currency:
                 self._say("credit-currency", leaf, leaf.currency, currency)
         return self.found
+
+
+@lru_cache(maxsize=4096)
+def _book(version: int, currency: str, ranked: tuple[tuple[str, int], ...]) -> _Book:
+    """Return the book of these prices, most accurate law first; raises PricingError where it is none."""
+    PriceBook("chain", version, currency, tuple(TierPrice(law, price) for law, price in ranked))
+    return _Book(version, currency, dict(ranked))

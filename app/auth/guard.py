@@ -6,12 +6,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from app.auth.accounts import Caller, Role, find_caller
-from app.errors import ForbiddenError, NotFoundError, UnauthorizedError
+from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, UnauthorizedError
 from app.keyring import Keyring
 from app.store.database import Database
 
@@ -75,6 +76,8 @@ def address_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
 async def authorise(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Let a request through only where its route is public or names the caller's role; anything unlisted is refused.
 
+    Of two keys in one request neither counts: whoever stands in front may have looked at the other one.
+
     A bad key costs its sender's address a token; once those are spent, bad keys are told to wait. Good keys from the
     same address still work: nobody can lock out the neighbours.
     """
@@ -83,8 +86,9 @@ async def authorise(connection: ASGIConnection[Any, Any, Any, Any], handler: Bas
         if not handler.opt.get("unlimited"):
             await market.limits.visitor(address_of(connection))
         return
+    given = connection.headers.getall("authorization", [])
     try:
-        caller = await market.authenticator.caller(connection.headers.get("authorization"))
+        caller = await market.authenticator.caller(given[0] if len(given) == 1 else None)
     except UnauthorizedError:
         await market.limits.failure(address_of(connection))
         raise
@@ -99,3 +103,15 @@ async def authorise(connection: ASGIConnection[Any, Any, Any, Any], handler: Bas
     for name, value in scope["path_params"].items():
         if not _IDENTITY.match(str(value)):
             raise NotFoundError(f"{name}: expected an existing id, got another")
+    _refuse_unknown_names(scope, handler)
+
+
+def _refuse_unknown_names(scope: dict[str, Any], handler: BaseRouteHandler) -> None:
+    """Refuse a query string where there is nothing to ask; routes that read one read it whole."""
+    if not scope["query_string"] or handler.opt.get("query"):
+        return
+    known = {"format"} if handler.opt.get("formats") else set()
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    if {name for name, _ in pairs} - known:
+        expected = f"only {', '.join(known)}" if known else "none"
+        raise InvalidRequestError(f"query: expected {expected}, got another name")

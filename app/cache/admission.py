@@ -39,6 +39,7 @@ class Admission:
 
     async def close(self) -> None:
         """Let go of connections."""
+        await self._limiter.close()
         if self._shared is not None:
             await self._shared.close()
 

@@ -1,5 +1,6 @@
 """Rate limits over all workers: a token bucket in Redis, from which each worker takes a few tokens at a time."""
 
+import asyncio
 import math
 import secrets
 import time
@@ -19,7 +20,8 @@ from app.errors import TooManyRequestsError
 __all__ = ["TAKE", "Buckets", "Limiter", "LocalBuckets", "RedisBuckets", "Taken"]
 
 _LEASE_SECONDS = 1.0
-_LEASE_MOST = 256
+_LEASE_MOST = 1_024
+_AHEAD_FROM = 64
 _PAUSE_SECONDS = 1.0
 _KEPT = 20_000
 _UNIT = 60_000  # a token in parts: a bucket of n a minute gains n parts a millisecond, exactly
@@ -127,18 +129,21 @@ class _Lease:
     until: float = 0.0
     size: int = 0
     refused_until: float = 0.0
+    filling: bool = False
 
 
 class Limiter:
     """Admits requests. Tokens are taken before they are spent, so all workers together never exceed a bucket.
 
     A worker takes one token at first and doubles what it takes while it spends all of it within a second; what it has
-    not spent by then is lost, to the caller's disadvantage, never to the limit's.
+    not spent by then is lost, to the caller's disadvantage, never to the limit's. Who spends much has more taken when
+    half is spent: else each lease's end would send all requests of that moment the long way at once.
     """
 
     def __init__(self, buckets: Buckets, clock: Callable[[], float] = time.monotonic) -> None:
         self._buckets, self._clock = buckets, clock
         self._leases: OrderedDict[str, _Lease] = OrderedDict()
+        self._filling: set[asyncio.Task[None]] = set()
 
     def spend(self, name: str, rate: int) -> bool:
         """Spend a token that this process holds already, if it does: the fast path, no await."""
@@ -148,6 +153,11 @@ class Limiter:
         if lease is None or not lease.tokens or lease.until < self._clock():
             return False
         lease.tokens -= 1
+        if lease.size >= _AHEAD_FROM and lease.tokens * 2 < lease.size and not lease.filling:
+            lease.filling = True
+            task = asyncio.get_running_loop().create_task(self._fill(name, rate, lease))
+            self._filling.add(task)
+            task.add_done_callback(self._filling.discard)
         return True
 
     async def admit(self, name: str, rate: int, what: str) -> None:
@@ -163,7 +173,7 @@ class Limiter:
             self._refuse(what, lease.refused_until - now)
         if lease.until < now:
             lease.tokens = lease.size = 0
-        lease.size = max(1, min(lease.size * 2, _LEASE_MOST, rate // 20))
+        lease.size = _grown(lease.size, rate)
         taken = await self._buckets.take(name, rate, lease.size)
         if not taken.given:
             lease.size = 0
@@ -172,8 +182,28 @@ class Limiter:
         lease.until = self._clock() + _LEASE_SECONDS
         lease.tokens += taken.given - 1
 
+    async def close(self) -> None:
+        """Wait for what is being taken."""
+        await asyncio.gather(*self._filling, return_exceptions=True)
+
+    async def _fill(self, name: str, rate: int, lease: _Lease) -> None:
+        """Take more for a lease that is half spent; where there is none, its end will say so."""
+        try:
+            size = _grown(lease.size, rate)
+            taken = await self._buckets.take(name, rate, size)
+            lease.size = size if taken.given else 0
+            if taken.given:
+                lease.tokens += taken.given
+                lease.until = self._clock() + _LEASE_SECONDS
+        finally:
+            lease.filling = False
+
     def _refuse(self, what: str, seconds: float) -> None:
         whole = max(1, math.ceil(seconds))
         raise TooManyRequestsError(
             f"{what}: expected fewer requests a minute, got more; try again in {whole} s", retry_after_seconds=whole
         )
+
+
+def _grown(size: int, rate: int) -> int:
+    return max(1, min(size * 2, _LEASE_MOST, rate // 20))

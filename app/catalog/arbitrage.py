@@ -5,8 +5,8 @@ the writing transaction only compares what the verdict was found on with what is
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -24,13 +24,14 @@ __all__ = [
     "CatalogueChangedError",
     "Checked",
     "check_offer",
-    "current_ruling",
+    "current_check",
     "live_offers",
     "offer_of",
     "proposed",
     "refuse_arbitrage",
     "rivals_version",
     "ruling_of",
+    "store_checked",
     "store_ruling",
 ]
 
@@ -41,12 +42,20 @@ class CatalogueChangedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A verdict on one proposal, and on what it was found: good only while that is still what stands beside it."""
+    """A verdict on one proposal, and on what it was found: good only while that is still what stands beside it.
+
+    Args:       around: the verdicts on all that the proposal bears on, its own chains included, by chain.
+    """
 
     proposal: Proposal
     version: str
     ruling: Ruling
     at: str
+    around: Mapping[str, Ruling] = field(default_factory=dict)
+
+    def about(self, chain: str) -> Ruling:
+        """Return the verdict on one chain; the proposal's where there is none of its own."""
+        return self.around.get(chain, self.ruling)
 
 
 def live_offers(connection: Connection) -> Shelf:
@@ -92,18 +101,18 @@ def rivals_version(connection: Connection, snapshot: str) -> str:
     return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
 
 
-def check_offer(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
+def check_offer(connection: Connection, proposal: Proposal, checked: Checked | None) -> Checked:
     """Return the verdict on a proposal, before it is written; refuse certain arbitrage by name.
 
     Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
                 ConflictError: certain arbitrage.
     """
-    ruling = current_ruling(connection, proposal, checked)
-    refuse_arbitrage(ruling)
-    return ruling
+    current = current_check(connection, proposal, checked)
+    refuse_arbitrage(current.ruling)
+    return current
 
 
-def current_ruling(connection: Connection, proposal: Proposal, checked: Checked | None) -> Ruling:
+def current_check(connection: Connection, proposal: Proposal, checked: Checked | None) -> Checked:
     """Return the verdict on a proposal, whatever it is, before anything of it is written.
 
     Raises:     CatalogueChangedError: the verdict was found on another, or beside others than are on sale now.
@@ -114,7 +123,7 @@ def current_ruling(connection: Connection, proposal: Proposal, checked: Checked 
         or checked.version != rivals_version(connection, proposal.snapshot)
     ):
         raise CatalogueChangedError
-    return checked.ruling
+    return checked
 
 
 def refuse_arbitrage(ruling: Ruling) -> None:
@@ -134,6 +143,12 @@ def refuse_arbitrage(ruling: Ruling) -> None:
             bundle=list(ruling.bundle),
             cost_minor=ruling.cost_minor,
         )
+
+
+def store_checked(connection: Connection, chain: str, checked: Checked) -> None:
+    """Keep the verdict on a chain as it is written, and those on all that this bears on: none of before is current."""
+    for near in {chain, *checked.around}:
+        store_ruling(connection, near, checked.about(near), checked.at)
 
 
 def store_ruling(connection: Connection, chain: str, ruling: Ruling, at: str) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from app.catalog.arbitrage import CatalogueChangedError, Checked, rivals_version
-from app.catalog.shelf import Proposal, judge_proposal
+from app.catalog.shelf import Proposal, judge_proposal, rulings_around
 from app.errors import ConflictError
 from app.store.database import Database
 from pricing.limit import limit_of
@@ -44,7 +44,9 @@ async def write_checked(
             proposal, version = found
             limit = limit_of(ARBITRAGE_SECONDS, time.monotonic)
             ruling = await asyncio.to_thread(judge_proposal, proposal, limit)
-            checked = Checked(proposal, version, ruling, at)
+            refused = ruling.verdict == "arbitrage"
+            around = {} if refused else await asyncio.to_thread(rulings_around, proposal, limit)
+            checked = Checked(proposal, version, ruling, at, around)
 
         def write(connection: Connection, checked: Checked | None = checked) -> T:
             return work(connection, checked)

@@ -1,7 +1,7 @@
 """Classes of comparable products, and a finding on every tier and pack in them. Pure: offers in, findings out."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,7 +13,7 @@ from pricing.errors import InvalidProductError
 from pricing.limit import UNLIMITED, Limit
 from tiers.canonical import canonical_bytes
 
-__all__ = ["OPEN", "SIZE", "Judged", "Offer", "Pack", "check_catalogue"]
+__all__ = ["OPEN", "SIZE", "Judged", "Offer", "Pack", "check_catalogue", "mates"]
 
 OPEN = "not settled by the stages that were run"
 SIZE = "too many cells or tiers to compare"
@@ -65,10 +65,10 @@ def check_catalogue(
     *,
     level: Literal[1, 2, 3],
     limit: Limit = UNLIMITED,
-    only: str | None = None,
+    only: Set[str] | None = None,
     packs: Sequence[Pack] = (),
 ) -> list[Judged]:
-    """Check every class of comparable products (those of chain `only`, if named) and judge every tier in them.
+    """Check every class of comparable products (those of the chains `only`, if named) and judge every tier in them.
 
     Who wants a part of a pack that is in a class must buy it whole: there it is a bundle, at its whole price.
 
@@ -79,9 +79,21 @@ def check_catalogue(
     names = _names(offers)
     found: list[Judged] = []
     for _, members in sorted(_classes(offers).items()):
-        if only is None or any(offer.chain == only for offer, _ in members):
+        if only is None or any(offer.chain in only for offer, _ in members):
             found += _class_findings(members, packs, names, level, limit)
     return found
+
+
+def mates(offers: Sequence[Offer], chains: Set[str]) -> set[str]:
+    """Return the chains that stand in one class with one of some chains, themselves included where they are on sale.
+
+    Example:
+        >>> mates([], {"c1"})
+        set()
+    """
+    classes = ({offer.chain for offer, _ in members} for members in _classes(offers).values())
+    met = {chain for members in classes if not members.isdisjoint(chains) for chain in members}
+    return met | {offer.chain for offer in offers if offer.chain in chains}
 
 
 _Members = list[tuple[Offer, Part]]

@@ -1,5 +1,6 @@
 """Dashboards as data: which products at which tiers, and how each is shown; the numbers are what the analyst holds."""
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -7,9 +8,10 @@ from sqlalchemy import Connection, select
 
 from app.catalog.views import product_view
 from app.clock import new_id
-from app.errors import NotFoundError
+from app.errors import NotFoundError, UnknownTierError
 from app.store.schema import dashboards
 from app.wire import TileRequest
+from tiers.budget import parse_epsilon
 
 __all__ = ["dashboard_of", "delete_dashboard", "law_of", "list_dashboards", "save_dashboard"]
 
@@ -51,8 +53,8 @@ def delete_dashboard(connection: Connection, account: str, dashboard: str) -> No
 
 def law_of(connection: Connection, tile: TileRequest) -> tuple[str, str]:
     """Return the chain and law of a tile's tier; raises NotFoundError."""
-    view = product_view(connection, tile.product)
+    view, wanted = product_view(connection, tile.product), parse_epsilon(tile.epsilon)
     for tier in view.tiers:
-        if tier.epsilon == tile.epsilon:
+        if Fraction(tier.epsilon) == wanted:
             return view.chain, tier.law
-    raise NotFoundError(f"tier: expected one that the product offers, got another for {tile.product}")
+    raise UnknownTierError(f"tier: expected one that the product offers, got another for {tile.product}")

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, Select, select
 
+from app.errors import NotEntitledError
 from app.store.panel_schema import panel_orders, panels
-from app.store.schema import entitlements, orders, planned_tiers, products
+from app.store.schema import chains, entitlements, orders, planned_tiers, products
 from app.views import EntitlementView, OrderView
 
-__all__ = ["entitlements_of", "orders_of"]
+__all__ = ["entitled_product", "entitlements_of", "held_answers", "orders_of"]
 
 
 def orders_of(connection: Connection, account: str, *, after: int, count: int) -> list[OrderView]:
@@ -88,6 +89,56 @@ def _of_products(connection: Connection, account: str, after: int, count: int) -
             answer=f"/v1/answers/{row.chain_id}/{row.law}",
         )
         for row in connection.execute(wanted.order_by(orders.c.leaf_index).limit(count))
+    ]
+
+
+def entitled_product(connection: Connection, account: str, chain: str, law: str) -> str:
+    """Return the product of the order that entitles an account to a tier's answer; raises NotEntitledError."""
+    wanted = (
+        select(orders.c.product_id)
+        .join(entitlements, entitlements.c.order_id == orders.c.id)
+        .join(chains, chains.c.id == entitlements.c.chain_id)
+        .join(planned_tiers, (planned_tiers.c.chain_id == chains.c.id) & (planned_tiers.c.law == entitlements.c.law))
+        .where(
+            entitlements.c.account_id == account,
+            entitlements.c.chain_id == chain,
+            entitlements.c.law == law,
+            orders.c.account_id == account,
+            orders.c.law == law,
+            planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
+        )
+    )
+    product = connection.execute(wanted).scalar_one_or_none()
+    if product is None:
+        raise NotEntitledError("answer: expected an order of the caller's for this tier, got none")
+    return str(product)
+
+
+def held_answers(connection: Connection, account: str, dataset: str | None) -> list[dict[str, str]]:
+    """Return the answers that an account may read, of one dataset or of all, in the order in which it bought them."""
+    wanted = (
+        _sold()
+        .join(entitlements, entitlements.c.order_id == orders.c.id)
+        .join(chains, chains.c.id == orders.c.chain_id)
+        .where(
+            entitlements.c.account_id == account,
+            orders.c.account_id == account,
+            planned_tiers.c.level_nano <= chains.c.highest_nano,  # nothing above what was sold and charged
+        )
+        .order_by(orders.c.leaf_index)
+    )
+    if dataset is not None:
+        wanted = wanted.where(products.c.dataset_id == dataset)
+    return [
+        {
+            "product": row.product_id,
+            "title": row.title,
+            "order": row.id,
+            "chain": row.chain_id,
+            "law": row.law,
+            "epsilon": row.epsilon,
+        }
+        for row in connection.execute(wanted)
     ]
 
 

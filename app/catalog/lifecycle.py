@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Checked, check_offer, offer_of, store_ruling
+from app.catalog.arbitrage import Checked, check_offer, offer_of, store_checked
 from app.catalog.books import book_of_chain
 from app.catalog.products import DRAFT, LIVE, RETIRED, WITHDRAWN, NewProduct
 from app.errors import ConflictError, NotFoundError
@@ -49,9 +49,9 @@ def move(connection: Connection, product: str, state: str, checked: Checked | No
     if (current, state) not in _MOVES:
         raise ConflictError(f"product: expected a move that exists, got {current} to {state}")
     if state == LIVE:
-        ruling = check_offer(connection, offer_of(connection, product), checked)
+        current = check_offer(connection, offer_of(connection, product), checked)
         chain = connection.execute(select(products.c.chain_id).where(products.c.id == product)).scalar_one()
-        store_ruling(connection, chain, ruling, checked.at if checked else "")
+        store_checked(connection, chain, current)
     connection.execute(products.update().where(products.c.id == product).values(state=state))
 
 

@@ -1,15 +1,16 @@
 """Publication: a planned product is stored, logged and priced, on a chain of its own or on its question's."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.catalog.arbitrage import Checked, current_ruling, proposed, refuse_arbitrage, store_ruling
+from app.catalog.arbitrage import Checked, current_check, proposed, refuse_arbitrage, store_checked
 from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
-from app.catalog.products import INTERNAL, PART, PlannedProduct, checked_book
+from app.catalog.products import INTERNAL, LIVE, PART, PlannedProduct, checked_book
 from app.catalog.shelf import Listed, Proposal
 from app.clock import new_id
 from app.errors import ConflictError
@@ -42,9 +43,9 @@ def publish(
                 for less by combining others.
     """
     require_currency(connection, dataset.owner, planned.book.currency)
-    ruling = None
+    current = None
     if planned.new.state not in (INTERNAL, PART):
-        ruling = current_ruling(connection, planned_offer(connection, dataset, planned), checked)
+        current = current_check(connection, planned_offer(connection, dataset, planned), checked)
     companion = planned.companion and publish(connection, keyring, dataset, planned.companion, at, checked)
     existing = connection.execute(select(chains.c.id).where(chains.c.id == planned.chain)).one_or_none()
     if existing is None:
@@ -52,10 +53,11 @@ def publish(
     else:
         _join_chain(connection, keyring, dataset, planned, at)
     ranks = _ranks(connection, planned.chain)
-    if ruling is not None:
-        refuse_arbitrage(ruling)
-        store_ruling(connection, planned.chain, ruling, at)
-    verdict = INTERNAL if planned.new.state == INTERNAL or checked is None else checked.ruling.verdict
+    if current is not None:
+        refuse_arbitrage(current.ruling)
+        on_sale = planned.new.state == LIVE
+        store_checked(connection, planned.chain, current if on_sale else replace(current, around={}))
+    verdict = INTERNAL if planned.new.state == INTERNAL or checked is None else checked.about(planned.chain).verdict
     product = new_id("prod")
     new = planned.new
     book = book_of_chain(connection, planned.chain)

@@ -1,9 +1,8 @@
 """What a product shows beside its raw answers: a threshold's bit, a quantile's bin, a mean with its interval."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -12,23 +11,25 @@ from app.catalog.datasets import dataset_of
 from app.catalog.ladders import laws_of_chain
 from app.catalog.lifecycle import parts_of, stored_product
 from app.catalog.views import product_view
-from app.errors import NotFoundError
+from app.errors import UnknownTierError
+from app.formats.readings import ReadOff
 from app.queries.model import Query
 from app.queries.presentation import Presentation, present
 from app.queries.schema import DatasetSchema
 from app.store.schema import products
-from tiers.budget import parse_epsilon
+from tiers.budget import decimal_text, parse_epsilon
 from tiers.identity import TierLaw
 
-__all__ = ["Reading", "reading_of", "shown"]
+__all__ = ["Reading", "read_off", "reading_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a product's answers at one tier are read: its question, and the chain and law of each raw vector."""
+    """How a product's answers at one tier are read: its question, and product, chain and law of each raw vector."""
 
     query: Query
     schema: DatasetSchema
+    products: tuple[str, ...]
     parts: tuple[tuple[str, TierLaw], ...]
 
 
@@ -45,19 +46,21 @@ def reading_of(connection: Connection, product: str, law: str | None = None, eps
         if law in (None, tier.law) and asked in (None, Fraction(tier.epsilon))
     ]
     if not places:
-        raise NotFoundError("tier: expected one that the product offers, got another")
-    parts = []
-    for part in parts_of(connection, product):
+        raise UnknownTierError("tier: expected one that the product offers, got another")
+    parts, named = [], parts_of(connection, product)
+    for part in named:
         listed = product_view(connection, part)
         known = {each.identity: each for each in laws_of_chain(connection, listed.chain)}
         parts.append((listed.chain, known[listed.tiers[places[0]].law]))
     row = select(products.c.dataset_id).where(products.c.id == product)
     schema = dataset_of(connection, connection.execute(row).scalar_one()).schema
-    return Reading(stored_product(connection, product).query, schema, tuple(parts))
+    return Reading(stored_product(connection, product).query, schema, tuple(named), tuple(parts))
 
 
-def shown(reading: Reading, raws: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the presentation of raw answers, in canonical order of keys: a function of what their holder has."""
+def read_off(reading: Reading, bodies: Sequence[bytes], about: Mapping[str, str]) -> ReadOff:
+    """Return what is read off answers' documents, in canonical order of keys: a function of what their holder has."""
+    answers = [msgspec.json.decode(body) for body in bodies]
+    raws = [[int(text) for text in answer["values"]] for answer in answers]
     made: Presentation = present(reading.query, reading.schema, raws, [law.noise for _, law in reading.parts])
-    document: dict[str, Any] = msgspec.to_builtins(made)
-    return document
+    epsilon = sum((law.epsilon() for _, law in reading.parts), Fraction(0))
+    return ReadOff(msgspec.to_builtins(made), tuple(answers[0]["keys"]), decimal_text(epsilon), about)

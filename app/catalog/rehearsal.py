@@ -1,15 +1,16 @@
 """Rehearsals: an answer's shape with made-up numbers, from declared metadata; no data, ledger or secret is read."""
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
 from app.catalog.lifecycle import parts_of
-from app.catalog.readings import reading_of, shown
-from app.errors import NotFoundError
+from app.catalog.readings import read_off, reading_of
+from app.errors import NotFoundError, UnknownTierError
+from app.formats.readings import ReadOff
 from app.queries.canonical import CanonicalQuery, SumSteps
 from app.store.schema import chains, offers, planned_tiers, products
 from tiers.budget import parse_epsilon
@@ -28,6 +29,8 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
 
     Raises:     NotFoundError: no such product, or no such tier of it.
     """
+    if parts_of(connection, product) != (product,):  # a mean's tiers have their sum's laws, and both parts' ε
+        law, epsilon = reading_of(connection, product, law, epsilon).parts[0][1].identity, None
     wanted = (
         select(
             chains.c.id, chains.c.query_json, chains.c.keys_json, chains.c.length, chains.c.grain, chains.c.snapshot_id
@@ -47,7 +50,7 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
     asked = None if epsilon is None else parse_epsilon(epsilon)
     fitting = [tier for tier in tiers if law in (None, tier.law) and asked in (None, Fraction(tier.epsilon))]
     if not fitting:
-        raise NotFoundError("tier: expected one that the product offers, got another")
+        raise UnknownTierError("tier: expected one that the product offers, got another")
     low, high = _range(msgspec.json.decode(chain.query_json, type=CanonicalQuery))
     tier = fitting[0]
     document = {
@@ -66,14 +69,15 @@ def rehearse(connection: Connection, product: str, law: str | None, epsilon: str
     return msgspec.json.encode(document, order="sorted")
 
 
-def rehearse_reading(connection: Connection, product: str, law: str | None, epsilon: str | None) -> dict[str, Any]:
+def rehearse_reading(connection: Connection, product: str, law: str | None, epsilon: str | None) -> ReadOff:
     """Return what would be read off dummy answers at a tier, with the tier's own noise; raises as `rehearse`."""
     found = reading_of(connection, product, law, epsilon)
-    raws = []
-    for part, (_, tier) in zip(parts_of(connection, product), found.parts, strict=True):
-        made = msgspec.json.decode(rehearse(connection, part, tier.identity, None))
-        raws.append([int(text) for text in made["values"]])
-    return {"dummy": True, "notice": NOTICE, "reading": shown(found, raws)}
+    bodies = [
+        rehearse(connection, part, tier.identity, None)
+        for part, (_, tier) in zip(parts_of(connection, product), found.parts, strict=True)
+    ]
+    made = read_off(found, bodies, {"product": product, "dummy": "true"})
+    return replace(made, document={"dummy": True, "notice": NOTICE, "reading": made.document})
 
 
 def _range(query: CanonicalQuery) -> tuple[int, int]:

@@ -4,13 +4,13 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from app.catalog.classes import Judged, Offer, Pack, check_catalogue
-from app.catalog.verdicts import Ruling, judge_own, undercut_packs, worst_ruling
+from app.catalog.classes import Judged, Offer, Pack, check_catalogue, mates
+from app.catalog.verdicts import Ruling, judge_own, rulings_of, undercut_packs, unsettled_by, worst_ruling
 from app.queries.canonical import CanonicalQuery
 from pricing.limit import UNLIMITED, Limit
 from tiers.budget import decimal_text
 
-__all__ = ["Listed", "Proposal", "Shelf", "judge_proposal", "shelf_of"]
+__all__ = ["Listed", "Proposal", "Shelf", "judge_proposal", "rulings_around", "shelf_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,24 @@ def judge_proposal(proposal: Proposal, limit: Limit = UNLIMITED) -> Ruling:
     )
 
 
+def rulings_around(proposal: Proposal, limit: Limit = UNLIMITED) -> dict[str, Ruling]:
+    """Return the verdicts, by stages 1 and 2, on all that a proposal bears on, by chain; packs by their first part.
+
+    It bears on what stands in one class with a chain of its own, or with the other part of a pack that holds one (which
+    has another price then); on what it could be combined with in ways that are not compared; and on packs of these.
+    """
+    offers, packs = proposal.shelf.offers, proposal.shelf.packs
+    own = proposal.chains | _partners(packs, proposal.chains)
+    near = mates(offers, own) | unsettled_by(offers, proposal.chains, limit)
+    near |= {pack.parts[0][0] for pack in packs if any(chain in near for chain, _ in pack.parts)}
+    judged = check_catalogue(offers, level=2, limit=limit, only=near | _partners(packs, near), packs=packs)
+    return rulings_of(offers, judged, packs, only=near, limit=limit)
+
+
+def _partners(packs: Sequence[Pack], chains: Set[str]) -> set[str]:
+    held = (pack for pack in packs if any(chain in chains for chain, _ in pack.parts))
+    return {chain for pack in held for chain, _ in pack.parts}
+
+
 def _judged(shelf: Shelf, chains: Set[str], limit: Limit) -> list[Judged]:
-    found = (
-        check_catalogue(shelf.offers, level=2, limit=limit, only=chain, packs=shelf.packs) for chain in sorted(chains)
-    )
-    return [each for judged in found for each in judged]
+    return check_catalogue(shelf.offers, level=2, limit=limit, only=chains, packs=shelf.packs)

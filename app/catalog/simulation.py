@@ -7,7 +7,7 @@ from typing import Any
 
 from pricing.envy import menu_envy_free
 from pricing.errors import InvalidDemandError
-from pricing.independent import menu_independent
+from pricing.independent import SPREAD, menu_independent
 from pricing.limit import Limit
 from pricing.menu import Menu, check_demand, menu_revenue, menu_threshold
 
@@ -33,7 +33,8 @@ def simulate(
     """Return menus and what each would earn when buyers choose for themselves, ties going to the cheaper tier.
 
     Args:       variances: of each tier's noise; with them, what the same needs would bring a seller whose tiers are
-                independent draws, so that copies undercut the dear ones (None: not solved in time).
+                independent draws, so that copies undercut the dear ones (None: not solved in time, or tiers too far
+                apart for copies to be a question).
     Raises: InvalidDemandError: empty or ragged demand, negative or fractional numbers, prices that rise or do not fit.
     """
     values, counts = check_demand(demand.values, demand.counts), list(demand.counts)
@@ -50,9 +51,15 @@ def simulate(
     best = max(outcome, key=lambda name: int(outcome[name]["self_selected_at_best_minor"]))
     told: dict[str, Any] = {"label": LABEL, "menus": outcome, "best": best}
     if variances is not None and len(variances) == len(demand.values[0]) and any(map(any, demand.values)):
-        alone = menu_independent(_needs(demand), [1 / variance for variance in variances], limit)
-        told["independent_draws_predicted_minor"] = round(alone.revenue) if alone.proven else None
+        told["independent_draws_predicted_minor"] = _independent(demand, [1 / each for each in variances], limit)
     return told
+
+
+def _independent(demand: Demand, precisions: Sequence[float], limit: Limit) -> int | None:
+    if max(precisions) > SPREAD * min(precisions):
+        return None
+    alone = menu_independent(_needs(demand), precisions, limit)
+    return round(alone.revenue) if alone.proven else None
 
 
 def _needs(demand: Demand) -> list[list[int]]:

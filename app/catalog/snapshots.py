@@ -14,6 +14,7 @@ from app.engines.postgres_engine import PostgresSnapshot
 from app.engines.postgres_ingest import copy_to_postgres, drop_from_postgres
 from app.engines.rendering import PostgresTable
 from app.errors import ConflictError, InvalidRequestError
+from app.files import is_anothers
 from app.keyring import Keyring
 from app.log.journal import append
 from app.log.leaves import SnapshotLeaf
@@ -51,17 +52,20 @@ def prepare_snapshot(
     file: str,
     null_text: str,
     source: str | None = None,
+    *,
+    owner: str,
 ) -> PreparedSnapshot:
     """Build the immutable snapshot of an owner's file; slow, outside any transaction.
 
     Args:       source: the operator's name of the PostgreSQL server that keeps the rows; else a DuckDB file does.
+                owner: whose file it must be, where its name says whose it is.
 
     Raises:     InvalidRequestError: the file is not a plain file of the data folder, or of no known kind; IngestError
                 where it does not hold what the schema declares.
     """
     if source is not None and source not in settings.sources:
         raise InvalidRequestError("keep_in: expected the name of a source that the operator set up, got another")
-    given = _source(settings.data, file)
+    given = _source(settings.data, file, owner)
     snapshot = new_id("snap")
     target = settings.snapshots / f"{snapshot}.duckdb"
     if given.suffix == ".parquet":
@@ -98,8 +102,15 @@ def _moved(source: Source, schema: DatasetSchema, file: Path, snapshot: str, key
 def add_snapshot(connection: Connection, keyring: Keyring, dataset: str, snapshot: PreparedSnapshot, at: str) -> int:
     """Store and log a dataset's next snapshot; new chains are drawn on it, and charged to the same budget.
 
-    Raises:     ConflictError: the same content is a snapshot already, of this or another dataset.
+    Raises:     ConflictError: the same content is a snapshot already, of this or another dataset, or the same people
+                are in another: the budget that they have there would be joined by a second one.
     """
+    if snapshot.units is not None:
+        held = (snapshots.c.units == snapshot.units) & (snapshots.c.dataset_id != dataset)
+        if connection.execute(select(snapshots.c.id).where(held).limit(1)).one_or_none() is not None:
+            raise ConflictError(
+                "snapshot: expected people who are in no other dataset, got the same units with the same row counts"
+            )
     newest = select(snapshots.c.number).where(snapshots.c.dataset_id == dataset).order_by(snapshots.c.number.desc())
     number = connection.execute(newest.limit(1)).scalar_one() + 1
     try:
@@ -134,9 +145,9 @@ def snapshot_leaf(index: int, dataset: str, snapshot: PreparedSnapshot, at: str)
     )
 
 
-def _source(folder: Path, file: str) -> Path:
+def _source(folder: Path, file: str, owner: str) -> Path:
     path = folder / file
-    plain = os.sep not in file and not file.startswith(".") and path.parent == folder
+    plain = os.sep not in file and not file.startswith(".") and path.parent == folder and not is_anothers(file, owner)
     if not plain or path.is_symlink() or not path.is_file():
         raise InvalidRequestError("file: expected the name of a plain file in the data folder, got another")
     if not file.endswith((".csv", ".csv.gz", ".zip", ".parquet")):

@@ -7,6 +7,7 @@ from app.catalog.classes import OPEN, Judged, Offer, Pack
 from app.catalog.parts import clamp_of, measure_of, mentioned, parts_of, summed_column
 from app.queries.canonical import CanonicalQuery
 from pricing.arbitrage import Finding, Verdict
+from pricing.limit import UNLIMITED, Limit
 
 __all__ = [
     "Ruling",
@@ -14,10 +15,12 @@ __all__ = [
     "ruling_of_pack",
     "rulings_of",
     "undercut_packs",
+    "unsettled_by",
     "worst_ruling",
 ]
 
 _ABSENT = "nothing of it is on sale"
+_LATE = "out of time before it was settled"
 _PARTS = "each part can be had for less than the whole; whether all can is not settled"
 
 
@@ -93,15 +96,33 @@ def worst_ruling(rulings: Sequence[Ruling]) -> Ruling:
     return max(rulings, key=lambda ruling: ruling.stage, default=Ruling("uncertified", _ABSENT))
 
 
-def rulings_of(offers: Sequence[Offer], judged: Sequence[Judged], packs: Sequence[Pack] = ()) -> dict[str, Ruling]:
-    """Return the verdict on every chain from a check of the whole catalogue, packs under their first part's chain."""
+def rulings_of(
+    offers: Sequence[Offer],
+    judged: Sequence[Judged],
+    packs: Sequence[Pack] = (),
+    only: Set[str] | None = None,
+    limit: Limit = UNLIMITED,
+) -> dict[str, Ruling]:
+    """Return the verdict on every chain (of `only`) from a check of all its classes, packs under their first part's.
+
+    Out of time no verdict is found, and none is called safe.
+    """
     found: dict[str, list[Ruling]] = {}
     for offer in offers:
-        if any(price is not None for _, _, price in offer.tiers):
-            found.setdefault(offer.chain, []).append(_rule(offer, offers, judged))
+        if (only is None or offer.chain in only) and any(price is not None for _, _, price in offer.tiers):
+            ruling = Ruling("uncertified", _LATE) if limit.is_over() else _rule(offer, offers, judged)
+            found.setdefault(offer.chain, []).append(ruling)
     for pack in packs:
-        found.setdefault(pack.parts[0][0], []).append(ruling_of_pack(pack, offers, judged))
+        first = pack.parts[0][0]
+        if only is None or first in only:
+            ruling = Ruling("uncertified", _LATE) if limit.is_over() else ruling_of_pack(pack, offers, judged)
+            found.setdefault(first, []).append(ruling)
     return {chain: worst_ruling(rulings) for chain, rulings in found.items()}
+
+
+def unsettled_by(offers: Sequence[Offer], chains: Set[str], limit: Limit = UNLIMITED) -> set[str]:
+    """Return what some chains could be combined with in ways that are not compared, by chain; out of time, all left."""
+    return {offer.chain for offer in offers if limit.is_over() or not chains.isdisjoint(_unseen(offer, offers))}
 
 
 def _rule(offer: Offer, offers: Sequence[Offer], judged: Sequence[Judged]) -> Ruling:
@@ -132,10 +153,11 @@ def _undercut(chain: str, judged: Sequence[Judged]) -> Ruling | None:
 
 def _untold(offer: Offer, offers: Sequence[Offer]) -> str:
     """Say why a verdict on the offer's classes is not all that could be said; empty if it is."""
-    if offer.query.ranges and len([other for other in offers if other.snapshot == offer.snapshot]) > 1:
-        return "ranges of a line are not compared with other questions yet"
     unseen = _unseen(offer, offers)
-    return f"could be combined in ways that are not compared, with: {', '.join(unseen)}" if unseen else ""
+    if unseen and offer.query.ranges:
+        return "ranges of a line are not compared with other questions yet"
+    titles = ", ".join(sorted(set(unseen.values())))
+    return f"could be combined in ways that are not compared, with: {titles}" if unseen else ""
 
 
 def _ruling(finding: Finding, reason: str = "") -> Ruling:
@@ -150,8 +172,8 @@ def _ruling(finding: Finding, reason: str = "") -> Ruling:
     )
 
 
-def _unseen(offer: Offer, offers: Sequence[Offer]) -> list[str]:
-    """Return the titles of what could bear on an offer but stands in no common class with it.
+def _unseen(offer: Offer, offers: Sequence[Offer]) -> dict[str, str]:
+    """Return what could bear on an offer but stands in no common class with it: chains and their titles.
 
     What differs in clamps or bounds is another function of the data, bent at other totals, and no combination
     straightens a bend that nothing else has. So those alone bear on an offer that count or sum the very same way; those
@@ -160,6 +182,8 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> list[str]:
     count: what is clamped to 0..5 and to 5..10 is together what is clamped to 0..10, and 5 for each unit.
     """
     others = [other for other in offers if other.snapshot == offer.snapshot and other.chain != offer.chain]
+    if offer.query.ranges:
+        return {other.chain: other.title for other in others}
     kin = {offer.chain: offer} | {other.chain: other for other in _counters(offer, others)}
     pending = list(kin.values())
     while pending:
@@ -176,8 +200,10 @@ def _unseen(offer: Offer, offers: Sequence[Offer]) -> list[str]:
         kin |= {other.chain: other for other in clamped}
     bases = {part.base for part in parts_of(offer.query)}
     if len(bases) != 1 and len(kin) > 1:
-        return sorted({other.title for chain, other in kin.items() if chain != offer.chain})
-    return sorted({other.title for other in kin.values() if {part.base for part in parts_of(other.query)} != bases})
+        return {chain: other.title for chain, other in kin.items() if chain != offer.chain}
+    return {
+        chain: other.title for chain, other in kin.items() if {part.base for part in parts_of(other.query)} != bases
+    }
 
 
 def _counters(offer: Offer, others: Sequence[Offer]) -> list[Offer]:

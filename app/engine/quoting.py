@@ -1,31 +1,39 @@
 """Quotes: which tier is asked for, what it costs this caller now, and whether a stored quote still holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, delete, select
 
 from app.audit.freezing import refuse_frozen
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
 from app.catalog.lifecycle import parts_of
-from app.catalog.products import INTERNAL, LIVE, PART
+from app.catalog.products import INTERNAL, LIVE, PART, WITHDRAWN
+from app.catalog.search import PUBLIC
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
-from app.errors import ConflictError, ForbiddenError, InvalidRequestError, NotFoundError, QuoteExpiredError
+from app.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidRequestError,
+    NotFoundError,
+    QuoteExpiredError,
+    UnknownTierError,
+)
 from app.ledger.amounts import amounts_of, stored_quote
-from app.ledger.budget import reserve_of
+from app.ledger.budget import due_of, reserve_of
 from app.ledger.money import balance, net_paid
 from app.settings import Settings
-from app.store.schema import entitlements, quotes
+from app.store.schema import entitlements, planned_tiers, products, quotes
 from app.views import ProductView
 from pricing.book import PriceBook
-from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError
+from pricing.errors import ChangedQuoteError, CurrencyMismatchError, ExpiredQuoteError, NoTierWithinError
 from pricing.invoices import lines_of
 from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
 from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
@@ -40,9 +48,11 @@ __all__ = [
     "price_of",
     "quote_of",
     "refuse_off_sale",
+    "refuse_whole_above_ceiling",
 ]
 
 QUOTE_SECONDS = 900
+_KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +79,31 @@ def offer(
     loaded = {product: own}
     for part in parts[1:]:
         loaded[part] = chain_of_product(connection, settings, part)
-    made = [_quote(connection, caller, part, loaded[part], choice, now) for part in reversed(parts)]
-    for first, second in pairwise(made):
-        linked = quotes.update().where(quotes.c.id == second["quote"]).values(companion=first["quote"])
+    _forget_lapsed(connection, caller, now)
+    made: list[Mapping[str, Any]] = []
+    used = 0  # by the parts that will be sold before: their charge moves the reserve of those after them
+    for part in parts:
+        chain, row = loaded[part]
+        chain = replace(chain, spent_nano=chain.spent_nano + used)
+        told = _quote(connection, caller, part, (chain, row), choice, now)
+        used += due_of(chain, chain.tier(told["law"]))
+        made.append(told)
+    for before, after in pairwise(made):
+        linked = quotes.update().where(quotes.c.id == before["quote"]).values(companion=after["quote"])
         connection.execute(linked)
-    whole = dict(made[-1])
+    whole = dict(made[0])
     if len(made) > 1:
         total = sum(part["amount_minor"] for part in made)
-        epsilon = decimal_text(sum((Fraction(part["epsilon"]) for part in made), Fraction(0)))
-        whole |= {"amount_minor": total, "epsilon": epsilon, "parts": made[::-1]}
+        epsilon = sum((Fraction(part["epsilon"]) for part in made), Fraction(0))
+        _refuse_above_ceiling(caller, epsilon)
+        whole |= {"amount_minor": total, "epsilon": decimal_text(epsilon), "parts": made}
     return whole
+
+
+def _forget_lapsed(connection: Connection, caller: Caller, now: datetime) -> None:
+    """Delete the caller's quotes that lapsed a while ago: nothing refers to them, and they would pile up for ever."""
+    over = time_text(later(now, -_KEPT_SECONDS))
+    connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
 
 
 def _quote(
@@ -131,8 +156,7 @@ def _quote(
 
 def price_of(connection: Connection, caller: Caller, chain: ChainState, book: PriceBook, tier: Tier) -> Quote:
     """Return what a tier costs a caller now; raises ForbiddenError above the role's ceiling."""
-    if not below_ceiling(caller, tier):
-        raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+    _refuse_above_ceiling(caller, tier.document.epsilon())
     held_in = balance(connection, caller.id).currency
     if caller.role is not Role.ANALYST and held_in != book.currency:
         raise CurrencyMismatchError(book.currency, held_in)
@@ -183,12 +207,37 @@ def check_licence(terms: str, caller: Caller, licence: str | None) -> None:
 
 def below_ceiling(caller: Caller, tier: Tier) -> bool:
     """Return whether a caller's role may have a tier."""
-    return caller.ceiling_nano is None or nano_up(tier.document.epsilon()) <= caller.ceiling_nano
+    return _reaches(caller, tier.document.epsilon())
+
+
+def refuse_whole_above_ceiling(connection: Connection, caller: Caller, cited: Row[Any]) -> None:
+    """Refuse a mean of which both parts together are above the role's ceiling: its tier is the two of them."""
+    if caller.ceiling_nano is None or cited.companion is None:
+        return
+    pair = (cited, quote_of(connection, caller, cited.companion))
+    _refuse_above_ceiling(caller, sum((_epsilon_of(connection, each) for each in pair), Fraction(0)))
+
+
+def _epsilon_of(connection: Connection, cited: Row[Any]) -> Fraction:
+    wanted = select(planned_tiers.c.epsilon).join(products, products.c.chain_id == planned_tiers.c.chain_id)
+    tier = wanted.where(products.c.id == cited.product_id, planned_tiers.c.law == cited.law)
+    return Fraction(connection.execute(tier).scalar_one())
+
+
+def _refuse_above_ceiling(caller: Caller, epsilon: Fraction) -> None:
+    if not _reaches(caller, epsilon):
+        raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
+
+
+def _reaches(caller: Caller, epsilon: Fraction) -> bool:
+    return caller.ceiling_nano is None or nano_up(epsilon) <= caller.ceiling_nano
 
 
 def refuse_off_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> None:
     """Refuse a product that this caller cannot buy now, or buy in this way."""
     internal = row.state == INTERNAL and caller.role is Role.ANALYST
+    if row.state not in (PUBLIC if not part else (PART, WITHDRAWN)) and not internal:
+        raise NotFoundError("product: expected an existing id, got another")  # as for one that does not exist
     if row.state != (PART if part else LIVE) and not internal:
         raise ConflictError(f"product: expected one on sale, got one that is {row.state}")
 
@@ -202,7 +251,7 @@ def _place_of(view: ProductView, selection: Selection) -> int:
         if tier.law == selection.law or Fraction(tier.epsilon) == wanted:
             return place
     top = view.tiers[0].epsilon
-    raise NotFoundError(
+    raise UnknownTierError(
         f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
     )
 
@@ -222,10 +271,16 @@ def _select(chain: ChainState, book: PriceBook, laws: frozenset[str], selection:
         steps = parse_decimal("within", selection.within) / Fraction(2) ** chain.grain
         offered = {tier.law: int(tier.half_width) for tier in tiers}
         listed = PriceBook(book.chain_id, book.version, book.currency, tuple(t for t in book.tiers if t.law in laws))
-        found = [chain.tier(cheapest_within(listed, offered, steps).law)]
+        try:
+            found = [chain.tier(cheapest_within(listed, offered, steps).law)]
+        except NoTierWithinError:
+            narrowest = decimal_text(min(offered.values()) * Fraction(2) ** chain.grain)
+            raise UnknownTierError(
+                f"within: expected at least {narrowest} (the narrowest bar on sale), got less", narrowest=narrowest
+            ) from None
     if not found:
         top = tiers[0].epsilon
-        raise NotFoundError(
+        raise UnknownTierError(
             f"tier: expected one that the product offers (its highest is ε {top}), got another", highest=top
         )
     return found[0]

@@ -20,7 +20,7 @@ from tiers.errors import TruthChangedError
 from tiers.identity import DrawSpec, Role, TierLaw, commitment, key_hash, opening_key, stream_key
 from tiers.sampling.words import STREAM_VERSION
 
-__all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed", "answer_context"]
+__all__ = ["ComputedDraw", "ReleaseEngine", "Unsealed", "answer_context", "draw_leaf", "draw_row", "sealed_draw"]
 
 _OPENING_BYTES = 32
 
@@ -84,7 +84,7 @@ class ReleaseEngine:
             drawn: tuple[Draw, ...] = (self._late(chain, tier, key_of),)
         else:
             drawn = draw_chain(self._truth(chain), self._specs(chain), key_of)
-        return tuple(self._seal(chain, draw, keys[draw.spec]) for draw in drawn)
+        return tuple(sealed_draw(self._keyring, chain.owner, draw, keys[draw.spec]) for draw in drawn)
 
     def again(self, chain: ChainState) -> tuple[ComputedDraw, ...]:
         """Make a chain's known draws anew, in the order of drawing, from its data and its keys: the same digits.
@@ -104,7 +104,9 @@ class ReleaseEngine:
                 made.append(self._insert(chain, tier.document, made, key_of, spec.epoch))
             if made[-1].spec != spec:
                 raise IntegrityError("draws: expected each from its nearest known neighbours, got another")
-        return tuple(self._seal(chain, draw, self.replay_key(chain.owner, draw.spec)) for draw in made)
+        return tuple(
+            sealed_draw(self._keyring, chain.owner, draw, self.replay_key(chain.owner, draw.spec)) for draw in made
+        )
 
     def _truth(self, chain: ChainState) -> tuple[int, ...]:
         """Return the exact answer; one that is no answer to the question is the market's fault and names no value."""
@@ -147,11 +149,11 @@ class ReleaseEngine:
         commitments = {tier.law: str(tier.commitment) for tier in chain.drawn}
         commitments |= {law: draw.commitment for law, draw in by_law.items()}
         placed = list(enumerate(computed, start=len(chain.drawn)))
-        makers = [partial(_leaf, draw=draw, place=place, commitments=commitments, at=at) for place, draw in placed]
+        makers = [partial(draw_leaf, draw=draw, place=place, commitments=commitments, at=at) for place, draw in placed]
         logged = append(connection, self._keyring, at, makers)
         connection.execute(
             draws.insert(),
-            [_row(chain, draw, place, leaf.index) for (place, draw), leaf in zip(placed, logged, strict=True)],
+            [draw_row(draw, place, leaf.index) for (place, draw), leaf in zip(placed, logged, strict=True)],
         )
         return by_law
 
@@ -178,16 +180,20 @@ class ReleaseEngine:
         planned = ChainPlan(chain.tiers[0].document.change_set, tuple(_planned(tier) for tier in chain.tiers))
         return specs(chain.id, planned, epoch=chain.epoch, grain=chain.grain, length=chain.length)
 
-    def _seal(self, chain: ChainState, draw: Draw, key: bytes) -> ComputedDraw:
-        raw = answer_bytes(draw.answer)
-        secret = self._keyring.owner_secret(chain.owner, draw.spec.epoch)
-        opening = opening_key(secret, chain.id, draw.spec.law)
-        return ComputedDraw(
-            spec=draw.spec,
-            commitment=commitment(opening, chain.id, draw.spec.law, raw),
-            key_hash=key_hash(key),
-            sealed=self._keyring.seal(opening + raw, answer_context(chain.id, draw.spec.law.identity)),
-        )
+
+def sealed_draw(keyring: Keyring, owner: str, draw: Draw, key: bytes) -> ComputedDraw:
+    """Return a draw on an owner's data as it is stored: committed to, its answer sealed.
+
+    Args:       key: the one that the draw was made with.
+    """
+    spec, raw = draw.spec, answer_bytes(draw.answer)
+    opening = opening_key(keyring.owner_secret(owner, spec.epoch), spec.chain, spec.law)
+    return ComputedDraw(
+        spec=spec,
+        commitment=commitment(opening, spec.chain, spec.law, raw),
+        key_hash=key_hash(key),
+        sealed=keyring.seal(opening + raw, answer_context(spec.chain, spec.law.identity)),
+    )
 
 
 def answer_context(chain: str, law: str) -> str:
@@ -208,9 +214,10 @@ def _planned(tier: Tier) -> PlannedTier:
     return PlannedTier(tier.rank, law, law.epsilon(), tier.level_nano, int(tier.half_width), law.noise.variance(), None)
 
 
-def _row(chain: ChainState, draw: ComputedDraw, place: int, leaf_index: int) -> dict[str, object]:
+def draw_row(draw: ComputedDraw, place: int, leaf_index: int) -> dict[str, object]:
+    """Return the row of a draw, in its place among those of its chain."""
     return {
-        "chain_id": chain.id,
+        "chain_id": draw.spec.chain,
         "law": draw.spec.law.identity,
         "place": place,
         "role": draw.spec.role.value,
@@ -224,7 +231,8 @@ def _row(chain: ChainState, draw: ComputedDraw, place: int, leaf_index: int) -> 
     }
 
 
-def _leaf(index: int, *, draw: ComputedDraw, place: int, commitments: Mapping[str, str], at: str) -> DrawLeaf:
+def draw_leaf(index: int, *, draw: ComputedDraw, place: int, commitments: Mapping[str, str], at: str) -> DrawLeaf:
+    """Return the leaf of a draw; `commitments` are those of its chain by law."""
     spec = draw.spec
     return DrawLeaf(
         index=index,

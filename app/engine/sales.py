@@ -15,7 +15,15 @@ from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
 from app.catalog.products import NewProduct
 from app.clock import new_id, time_text
-from app.engine.quoting import below_ceiling, check_licence, confirm_quote, price_of, quote_of, refuse_off_sale
+from app.engine.quoting import (
+    below_ceiling,
+    check_licence,
+    confirm_quote,
+    price_of,
+    quote_of,
+    refuse_off_sale,
+    refuse_whole_above_ceiling,
+)
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import AuditFindingError, IdempotencyError
@@ -141,6 +149,7 @@ class Desk:
         tier = chain.tier(cited.law)
         book = book_of_chain(connection, chain.id)
         offered = price_of(connection, caller, chain, book, tier)
+        refuse_whole_above_ceiling(connection, caller, cited)
         confirm_quote(cited, chain.id, offered, now)
         laws = offered_laws(connection, cited.product_id)
         due = charge_of(chain, tier, lambda other: other.law in laws and below_ceiling(caller, other))

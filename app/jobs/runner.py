@@ -24,8 +24,9 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job at work: for whom, what was asked for, and, called with a text, how far it is."""
+    """A job at work: which, for whom, what was asked for, and, called with a text, how far it is."""
 
+    job: str
     account: str
     request: str
     progress: Progress
@@ -156,7 +157,7 @@ class Jobs:
                 self._database.submit(lambda connection: _update(connection, job, progress=text))
 
         try:
-            result = self._kinds[kind](self._database, Task(account, request, progress))
+            result = self._kinds[kind](self._database, Task(job, account, request, progress))
         except AppError as refused:
             _log.warning("job refused", job=job, error=type(refused).__name__)
             problem = {"type": refused.kind, "status": refused.status, "detail": refused.detail}

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from app.auth.accounts import Caller
 from app.clock import time_text
 from app.errors import AppError, ConflictError, InvalidRequestError
+from app.files import is_anothers
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
 from app.panels.desk import Panel, counts_of, panel_of, panel_view, sold_rounds, store_round
@@ -52,7 +53,7 @@ def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequ
             batches = read_rows(form, request.reports)
         else:
             path = market.settings.data / str(request.file)
-            if path.is_symlink() or not path.is_file():
+            if path.is_symlink() or not path.is_file() or is_anothers(path.name, owner.id):
                 raise InvalidRequestError("file: expected a file of the data folder, got none")
             batches = read_file(form, path)
         return _reports(market, panel).add(found.round, batches, found.cost_nano, found.budget_nano)

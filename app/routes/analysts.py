@@ -19,6 +19,7 @@ from app.catalog.views import product_view
 from app.clock import time_text
 from app.errors import ConflictError, ForbiddenError, NotEntitledError, NotFoundError
 from app.market import Market
+from app.routes.catalog import visible_product
 from app.views import ProductView
 from app.wire import DashboardRequest, QuestionRequest
 from tiers.identity import TierLaw
@@ -71,10 +72,13 @@ async def save(
 ) -> dict[str, str]:
     """Keep a dashboard: tiles are products at tiers."""
     at = time_text(market.clock())
-    made = await market.database.write(
-        lambda connection: save_dashboard(connection, request.user.id, data.name, data.tiles, at)
-    )
-    return {"dashboard": made, "name": data.name}
+
+    def work(connection: Connection) -> str:
+        for tile in data.tiles:
+            visible_product(connection, request.user, tile.product)
+        return save_dashboard(connection, request.user.id, data.name, data.tiles, at)
+
+    return {"dashboard": await market.database.write(work), "name": data.name}
 
 
 @get("/v1/dashboards", opt=_ANALYSTS)
@@ -104,7 +108,7 @@ async def dashboard(
         try:
             held = await market.answer(request.user, chain, law)
             entry["answer"] = msgspec.json.decode(held.body)
-            entry["reading"] = await market.reading(request.user, tile.product, law)
+            entry["reading"] = (await market.reading(request.user, tile.product, law)).document
         except NotEntitledError:
             entry["answer"] = entry["reading"] = None
         shown.append(entry)

@@ -14,9 +14,10 @@ from app.engine.state import etag_of
 from app.errors import NotAcceptableError, NotEntitledError, NotFoundError
 from app.formats.negotiate import Format, choose
 from app.market import Answer, Market
+from app.routes.representation import matches
 from app.routes.trade import TRADERS
 
-__all__ = ["ANSWER_PATH", "answer", "answer_response", "issued", "matches"]
+__all__ = ["ANSWER_PATH", "answer", "answer_response", "issued"]
 
 ANSWER_PATH = "/v1/answers/{chain}/{law}"
 _NAME = "tiermarket.request_name"
@@ -115,15 +116,3 @@ async def _keep(
     market.issued.keep(
         name, Ready(ANSWER_PATH, epoch, caller.id, caller.pseudonym, headers[0][1].decode(), kept, sent, body)
     )
-
-
-def matches(none_match: str, etag: str) -> bool:
-    """Return whether If-None-Match names this ETag (RFC 9110, section 13.1.2: compared weakly, `*` is any).
-
-    Example:
-        >>> matches('"a", W/"b"', '"b"'), matches("*", '"b"'), matches('"b', '"b"')
-        (True, True, False)
-    """
-    if none_match == etag or none_match.strip() == "*":
-        return True
-    return etag in (part.strip().removeprefix("W/") for part in none_match.split(","))

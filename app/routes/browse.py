@@ -1,5 +1,6 @@
 """Browsing: search, data dictionaries, rehearsals; free, and nothing of it is logged, charged or drawn from data."""
 
+from functools import partial
 from typing import Any
 
 from litestar import Request, Response, get, post
@@ -14,12 +15,13 @@ from app.catalog.rehearsal import rehearse, rehearse_reading
 from app.catalog.search import Search, find_products
 from app.engine.state import etag_of
 from app.errors import NotAcceptableError, NotFoundError
-from app.formats.negotiate import choose
+from app.formats.readings import ReadOff, render_reading
 from app.market import Answer, Market
 from app.routes.accounts import EVERYBODY
 from app.routes.answers import answer_response
 from app.routes.catalog import visible_product
 from app.routes.paging import page, read_query
+from app.routes.representation import asked_format, represent
 from app.routes.trade import TRADERS
 from app.views import DictionaryView, ProductView
 from app.wire import RehearsalRequest
@@ -63,7 +65,7 @@ async def dictionary(
 
 @post(
     "/v1/products/{product:str}/rehearsal/reading",
-    opt={"roles": (*TRADERS, Role.OWNER), "refuses": (NotFoundError,)},
+    opt={"roles": (*TRADERS, Role.OWNER), "refuses": (NotFoundError, NotAcceptableError), "formats": True},
     status_code=200,
 )
 async def rehearsed_reading(
@@ -71,14 +73,18 @@ async def rehearsed_reading(
     product: FromPath[str],
     data: JSONBody[RehearsalRequest],
     market: NamedDependency[Market],
-) -> dict[str, Any]:
+) -> Response[bytes]:
     """Return what would be read off the dummy answers of a tier: a threshold's bits, a quantile's bin, means."""
+    wanted = asked_format(request)
 
-    def read(connection: Connection) -> dict[str, Any]:
+    def read(connection: Connection) -> ReadOff:
         visible_product(connection, request.user, product)
         return rehearse_reading(connection, product, data.law, data.epsilon)
 
-    return await market.database.read(read)
+    found = await market.database.read(read)
+    shown = await represent(partial(render_reading, found), wanted, (product, "rehearsal"))
+    shown.headers["X-Tiermarket-Dummy"] = "true"
+    return shown
 
 
 @post(
@@ -93,7 +99,7 @@ async def rehearsal(
     market: NamedDependency[Market],
 ) -> Response[bytes]:
     """Return a dummy answer of a tier's shape, in any format; free, marked, and no number in it is about the data."""
-    wanted = choose(request.headers.get("accept"), request.scope["query_string"].decode("latin-1"))
+    wanted = asked_format(request)
 
     def read(connection: Connection) -> bytes:
         visible_product(connection, request.user, product)

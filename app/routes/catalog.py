@@ -41,6 +41,7 @@ __all__ = [
     "dataset",
     "owned",
     "owned_dataset",
+    "owned_product",
     "product",
     "publish",
     "published",
@@ -87,7 +88,14 @@ async def register(
         data.name, data.title, data.description, data.notice, budget, schema, owners, reserve, _limits(data)
     )
     snapshot = await asyncio.to_thread(
-        prepare_snapshot, market.settings, market.keyring, schema, data.file, data.null_text, data.keep_in
+        prepare_snapshot,
+        market.settings,
+        market.keyring,
+        schema,
+        data.file,
+        data.null_text,
+        data.keep_in,
+        owner=request.user.id,
     )
     at = time_text(market.clock())
 
@@ -212,7 +220,7 @@ async def withdraw(
     at = time_text(market.clock())
 
     def work(connection: Connection) -> ProductView:
-        owned_dataset(connection, request.user, product_view(connection, product).dataset)
+        owned_product(connection, request.user, product)
         withdraw_product(connection, market.keyring, product, data.reason, at)
         for part in parts_of(connection, product) if data.faulty else ():
             credit_faulty(connection, market.keyring, part, at)
@@ -231,8 +239,22 @@ def _limits(data: DatasetRequest) -> Limits:
 def visible_product(connection: Connection, caller: Caller, product: str) -> ProductView:
     """Return a product's listing to somebody who may see it; raises NotFoundError."""
     view = product_view(connection, product)
-    if view.state in (DRAFT, PART) or (view.state == INTERNAL and caller.role is not Role.ANALYST):
-        owned_dataset(connection, caller, view.dataset)
+    hidden = view.state in (DRAFT, PART) or (view.state == INTERNAL and caller.role is not Role.ANALYST)
+    if hidden and dataset_of(connection, view.dataset).owner != caller.id:
+        raise NotFoundError("product: expected an existing id, got another")
+    return view
+
+
+def owned_product(connection: Connection, caller: Caller, product: str) -> ProductView:
+    """Return a product of the caller's to be acted on; raises NotFoundError for another's as for none.
+
+    Raises:     ConflictError: it is the count of a mean, which is whatever its mean is.
+    """
+    view = product_view(connection, product)
+    if dataset_of(connection, view.dataset).owner != caller.id:
+        raise NotFoundError("product: expected an existing id, got another")
+    if view.state == PART:
+        raise ConflictError("product: expected one that is sold by itself, got the count of a mean")
     return view
 
 

@@ -46,6 +46,7 @@ _PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
         ("account", "acc"),
         ("dashboard", "dash"),
         ("dataset", "data"),
+        ("export", "export"),
         ("job", "job"),
         ("key", "key"),
         ("order", "order"),
@@ -56,9 +57,13 @@ _PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
 }
 _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/orders"): {"$ref": _REF.format(name="PlacedView")},
+    ("POST", "/v1/exports"): {"type": "object", "required": ["job"]},
     ("GET", "/v1/orders/{order}"): {"type": "object", "required": ["order", "signature"]},
     ("GET", ANSWER_PATH): {"$ref": _REF.format(name="AnswerView")},
     ("POST", "/v1/products/{product}/rehearsal"): {"$ref": _REF.format(name="AnswerView")},
+    ("POST", "/v1/products/{product}/rehearsal/reading"): {"type": "object", "required": ["dummy", "reading"]},
+    ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
+    ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
 _LISTS = ("accounts", "audits", "products", "panels", "orders", "entitlements")
 _PAGED = {("GET", f"/v1/{name}") for name in _LISTS}
@@ -76,6 +81,7 @@ _PREFER = {
     "schema": {"type": "string", "enum": ["respond-async"]},
     "description": "Do not wait for a draw: 202 and a job where the tier must be drawn first.",
 }
+_EXPORT_MEDIA = ("application/zip", "application/x-ndjson", *(kind.value for kind in Format))
 _BEGUN = {
     "description": "A job draws the tier and places the order; its result names the order",
     "headers": {name: {"schema": {"type": "string"}} for name in ("Location", "Preference-Applied")},
@@ -162,7 +168,9 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
             link = {"schema": {"type": "string"}, "description": 'The next page: <URL>; rel="next".'}
             body["headers"] = {"Link": link}
         responses[code] = body
-    if (method, path) == ("GET", ANSWER_PATH):
+    if (method, path) == ("GET", "/v1/exports/{export}"):
+        responses["200"]["content"] = {media: {"schema": {}} for media in _EXPORT_MEDIA}
+    if method == "GET" and (opt.get("formats") or path == "/v1/exports/{export}"):
         responses["304"] = {"description": "The representation is the one that If-None-Match names"}
     if (method, path) == ("POST", "/v1/orders"):
         responses["202"] = _BEGUN

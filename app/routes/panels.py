@@ -24,13 +24,16 @@ from app.errors import (
     NotFoundError,
     QuoteExpiredError,
 )
-from app.formats.negotiate import choose_of
+from app.formats.negotiate import Format, choose_of
+from app.formats.readings import panel_table
+from app.formats.rows import write
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
 from app.panels import acts, desk, sales
 from app.panels.formats import ReportFormat, written
 from app.routes.accounts import EVERYBODY
 from app.routes.paging import page, read_query
+from app.routes.representation import asked_format, represent
 from app.routes.trade import TRADERS, idempotency_key
 from app.views import PanelDeliveryView, PanelPlacedView, PanelQuoteView, PanelReadingView, PanelView
 from app.wire import OrderRequest, PanelQuoteRequest, PanelReadingRequest, PanelReportsRequest, PanelRequest
@@ -136,7 +139,7 @@ async def order(
     market: NamedDependency[Market],
 ) -> PanelPlacedView:
     """Buy what a quote of the panel offers. The Idempotency-Key makes a retry the same order: one payment, one leaf."""
-    key, now = idempotency_key(request.headers.get("idempotency-key")), market.clock()
+    key, now = idempotency_key(request.headers.getall("idempotency-key", [])), market.clock()
     fee, caller = market.settings.fee_bps, request.user
 
     def work(connection: Connection) -> sales.PanelPlaced:
@@ -156,19 +159,30 @@ async def order(
     )
 
 
-@post("/v1/panels/{panel:str}/readings", opt={"roles": TRADERS, "refuses": (NotEntitledError,)}, status_code=201)
+@post(
+    "/v1/panels/{panel:str}/readings",
+    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotAcceptableError), "formats": True},
+    status_code=201,
+)
 async def reading(
     request: Request[Caller, Any, Any],
     panel: FromPath[str],
     data: JSONBody[PanelReadingRequest],
     market: NamedDependency[Market],
-) -> PanelReadingView:
-    """Return counts, ranges, quantiles or sums read off a tier that the caller holds."""
-    user = request.user
+) -> Response[bytes]:
+    """Return counts, ranges, quantiles or sums read off a tier that the caller holds, in any format."""
+    user, wanted = request.user, asked_format(request)
     found: PanelReadingView = await market.database.read(
         lambda connection: acts.reading(connection, market, user, panel, data)
     )
-    return found
+
+    def render(kind: Format) -> bytes:
+        if kind is Format.JSON:
+            return msgspec.json.encode(found)
+        about = {"panel": panel, "round": str(found.round), "confidence": found.confidence}
+        return write(panel_table(found.values, found.epsilon, about), kind)
+
+    return await represent(render, wanted, (panel, f"round-{found.round}"), status=201)
 
 
 @get(

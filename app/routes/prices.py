@@ -13,24 +13,24 @@ from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import ruling_of
 from app.catalog.auditing import AUDIT
 from app.catalog.books import book_of_chain
-from app.catalog.planning import subscription_floor, tier_caps, variances_of
+from app.catalog.caps import tier_caps
+from app.catalog.planning import subscription_floor, variances_of
 from app.catalog.simulation import Demand, simulate
-from app.catalog.views import product_view
-from app.errors import InvalidRequestError, NotFoundError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.market import Market
-from app.routes.catalog import owned_dataset
+from app.routes.catalog import owned_dataset, owned_product
 from app.wire import SimulationRequest, SubscriptionRequest
 from pricing.limit import limit_of
 from tiers.budget import decimal_text, parse_decimal, parse_epsilon
 
 __all__ = ["audit_prices", "caps", "simulate_prices", "subscription", "verdict"]
 
-_OWNERS = {"roles": (Role.OWNER,), "refuses": (NotFoundError,)}
+_OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}
 _SIMULATION_SECONDS = 5.0
 _BUYERS_LIMIT = 100_000
 
 
-@post("/v1/price-simulations", opt={"roles": (Role.OWNER,), "refuses": (NotFoundError,)}, status_code=201)
+@post("/v1/price-simulations", opt=_OWNERS, status_code=201)
 async def simulate_prices(
     request: Request[Caller, Any, Any], data: JSONBody[SimulationRequest], market: NamedDependency[Market]
 ) -> dict[str, Any]:
@@ -44,10 +44,11 @@ async def simulate_prices(
         product = data.product
 
         def read(connection: Connection) -> tuple[list[int], list[float]]:
-            view = product_view(connection, product)
-            owned_dataset(connection, request.user, view.dataset)
-            book = book_of_chain(connection, view.chain)
-            return [tier.price for tier in book.tiers], list(variances_of(connection, view.chain).values())
+            view = owned_product(connection, request.user, product)
+            chains = [view.chain, *([view.companion.chain] if view.companion else [])]
+            books = [[tier.price for tier in book_of_chain(connection, chain).tiers] for chain in chains]
+            whole = [sum(prices) for prices in zip(*books, strict=True)]
+            return whole, list(variances_of(connection, view.chain).values())
 
         current, variances = await market.database.read(read)
     limit = limit_of(_SIMULATION_SECONDS, time.monotonic)
@@ -61,8 +62,7 @@ async def verdict(
     """Return the newest verdict on a product of the caller's: safe, arbitrage and its bundle, or why not."""
 
     def read(connection: Connection) -> dict[str, Any]:
-        view = product_view(connection, product)
-        owned_dataset(connection, request.user, view.dataset)
+        view = owned_product(connection, request.user, product)
         return {"product": product, **ruling_of(connection, view.chain)}
 
     return await market.database.read(read)
@@ -92,7 +92,10 @@ async def subscription(
     drift, epsilon = parse_decimal("drift", data.drift), decimal_text(parse_epsilon(data.epsilon))
 
     def read(connection: Connection) -> dict[str, Any]:
-        owned_dataset(connection, request.user, product_view(connection, product).dataset)
+        if owned_product(connection, request.user, product).companion is not None:
+            raise InvalidRequestError(
+                "product: expected one with one bar a tier, got a mean, whose bar is its answer's"
+            )
         return subscription_floor(connection, product, epsilon, drift)
 
     return await market.database.read(read)

@@ -11,7 +11,7 @@ from litestar.status_codes import HTTP_405_METHOD_NOT_ALLOWED, HTTP_500_INTERNAL
 
 from app.errors import AppError, TooManyRequestsError, UnauthorizedError
 from app.strict import check_json
-from pricing.errors import PricingError, UnknownTierError
+from pricing.errors import NoTierWithinError, PricingError, UnknownTierError
 from tiers.errors import TierError
 
 __all__ = ["BODY_LIMIT", "TYPES", "check_body", "problems_plugin"]
@@ -25,6 +25,10 @@ _HTTP_KINDS = {
     405: ("method-not-allowed", "The method is not one of this resource"),
     413: ("too-large", "The body is too large"),
     415: ("unsupported-media-type", "The body's form is not supported"),
+}
+_HTTP_DETAILS = {
+    404: "path: expected that of a resource, got another",
+    413: f"body: expected at most {BODY_LIMIT} bytes, got more",
 }
 _log = structlog.get_logger("problems")
 
@@ -79,8 +83,9 @@ def _app_problem(error: AppError) -> ProblemDetailsException:
 
 
 def _rule_problem(error: TierError | PricingError) -> ProblemDetailsException:
-    status, kind = (404, "unknown-tier") if isinstance(error, UnknownTierError) else (400, "invalid-request")
-    return _problem(status, kind, "The request is not valid", str(error), {})
+    if isinstance(error, UnknownTierError | NoTierWithinError):
+        return _problem(404, "unknown-tier", "The product has no such tier", str(error), {})
+    return _problem(400, "invalid-request", "The request is not valid", str(error), {})
 
 
 def _http_problem(error: HTTPException) -> ProblemDetailsException:
@@ -97,7 +102,7 @@ def _http_problem(error: HTTPException) -> ProblemDetailsException:
     if status == HTTP_405_METHOD_NOT_ALLOWED:
         allowed = {name.strip() for name in (error.headers or {}).get("allow", "").split(",")} - {"OPTIONS", ""}
         headers = {"Allow": ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))}
-    return _problem(status, kind, title, error.detail, {}, headers)
+    return _problem(status, kind, title, _HTTP_DETAILS.get(status, error.detail), {}, headers)
 
 
 def _unforeseen(error: Exception) -> ProblemDetailsException:

@@ -1,5 +1,6 @@
 """Quotes, orders and answers."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,13 +21,17 @@ from app.errors import (
     IdempotencyError,
     InsufficientFundsError,
     InvalidRequestError,
+    NotAcceptableError,
     NotEntitledError,
     NotFoundError,
     QuoteExpiredError,
     SnapshotAbsentError,
 )
+from app.formats.readings import render_reading
 from app.ledger.sold import receipt_of
 from app.market import Answer, Market
+from app.routes.catalog import visible_product
+from app.routes.representation import asked_format, represent
 from app.wire import OrderRequest, QuoteRequest
 
 __all__ = ["TRADERS", "idempotency_key", "order", "place", "quote", "reading"]
@@ -87,7 +92,7 @@ async def place(
 
     With `Prefer: respond-async` (RFC 7240) a tier that must be drawn first is ordered by a job: 202 and where it is.
     """
-    key = idempotency_key(request.headers.get("idempotency-key"))
+    key = idempotency_key(request.headers.getall("idempotency-key", []))
     if _waits_for_no_draw(request.headers.getall("prefer", [])):
         begun = await market.order_or_job(request.user, data.quote, key, data.licence)
         if isinstance(begun, str):
@@ -102,24 +107,27 @@ async def place(
         document["companion"] = _placed(placed.companion, *(await market.reveal(placed.companion)))
     document["reading"] = {"type": "nothing"}
     if placed.read:
-        document["reading"] = await market.reading(request.user, placed.product, placed.tier.law)
+        document["reading"] = (await market.reading(request.user, placed.product, placed.tier.law)).document
     body = msgspec.json.encode(document)
     return Response(body, media_type="application/json", headers={"ETag": sold.etag})
 
 
 @get(
     "/v1/products/{product:str}/readings/{law:str}",
-    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotFoundError)},
+    opt={"roles": TRADERS, "refuses": (NotEntitledError, NotFoundError, NotAcceptableError), "formats": True},
 )
 async def reading(
     request: Request[Caller, Any, Any], product: FromPath[str], law: FromPath[str], market: NamedDependency[Market]
-) -> dict[str, Any]:
+) -> Response[bytes]:
     """Return what is read off the caller's answers of a tier: a threshold's bits, a quantile's bin, means.
 
     Each with the confidence or the interval that the tier's noise allows; the raw answers are what was sold. `law` is
-    the tier's on the product's listing.
+    the tier's on the product's listing. In any format, under a strong ETag: answers never change, nor does this.
     """
-    return await market.reading(request.user, product, law)
+    await market.database.read(lambda connection: visible_product(connection, request.user, product))
+    wanted, none_match = asked_format(request), request.headers.get("if-none-match")
+    found = await market.reading(request.user, product, law)
+    return await represent(partial(render_reading, found), wanted, (product, law), none_match=none_match)
 
 
 def _placed(placed: PlacedOrder, sold: Answer, unsealed: Unsealed) -> dict[str, Any]:
@@ -151,9 +159,11 @@ def _waits_for_no_draw(preferences: list[str]) -> bool:
     return "respond-async" in names
 
 
-def idempotency_key(header: str | None) -> str:
-    """Return the key that an Idempotency-Key header holds; raises InvalidRequestError."""
-    key = (header or "").strip()
+def idempotency_key(given: list[str]) -> str:
+    """Return the key that an Idempotency-Key header holds, given once; raises InvalidRequestError."""
+    if len(given) > 1:
+        raise InvalidRequestError("Idempotency-Key: expected one, got several")
+    key = "".join(given).strip()
     if len(key) >= 2 and key[0] == key[-1] == '"':
         key = key[1:-1]
     if not 1 <= len(key) <= _KEY_LIMIT or not key.isascii() or not key.isprintable():

@@ -16,6 +16,7 @@ from app.store.metadata import metadata
 
 __all__ = [
     "audit_reports",
+    "exports",
     "frozen_chains",
     "heads",
     "jobs",
@@ -110,3 +111,18 @@ jobs = Table(
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("request_json", Text, nullable=False, server_default="{}"),
 )
+
+exports = Table(
+    "exports",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("job_id", ForeignKey("jobs.id"), nullable=False, unique=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("request_json", Text, nullable=False),
+    Column("log_size", BigInteger, nullable=False),
+    Column("etag", String(64), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("expires_at", String(32), nullable=False),
+)
+"""Each has a sealed file below the state folder of the machine that made it."""

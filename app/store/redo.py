@@ -75,6 +75,7 @@ class _End:
 
 
 _DECODER = msgspec.json.Decoder(RedoRecord)
+_PIECE = 2**20
 
 
 class RedoFile:
@@ -107,19 +108,24 @@ class RedoFile:
     def refresh(self) -> None:
         """Read what other processes have written since; a line that a crash cut short is taken off.
 
+        Memory is that of the longest record, however much was written.
+
         Raises:     ForkedLogError: the file holds something that is no record.
         """
         self._reopen_if_replaced()
-        size = os.fstat(self._handle).st_size
-        if size == self._read:
-            return
-        raw = os.pread(self._handle, size - self._read, self._read)
-        ends = raw.rfind(b"\n") + 1
-        if ends < len(raw):
-            os.ftruncate(self._handle, self._read + ends)
-        for line in raw[:ends].splitlines():
-            self._take(_decode(line))
-        self._read += ends
+        begun: list[bytes] = []
+        at = self._read
+        while piece := os.pread(self._handle, _PIECE, at):
+            at += len(piece)
+            first, *later = piece.split(b"\n")
+            begun.append(first)
+            for rest in later:
+                line = b"".join(begun)
+                self._take(_decode(line))
+                self._read += len(line) + 1
+                begun = [rest]
+        if at > self._read:
+            os.ftruncate(self._handle, self._read)
 
     def append(self, record: RedoRecord) -> None:
         """Write a record; it is durable after the next `sync`.

@@ -14,6 +14,7 @@ from app.store.catalog_schema import (
 )
 from app.store.log_schema import (
     audit_reports,
+    exports,
     frozen_chains,
     heads,
     jobs,
@@ -49,6 +50,7 @@ __all__ = [
     "datasets",
     "draws",
     "entitlements",
+    "exports",
     "frozen_chains",
     "heads",
     "invoices",

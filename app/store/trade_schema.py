@@ -84,6 +84,7 @@ quotes = Table(
     Column("book_version", Integer, nullable=False),
     Column("companion", String(40)),
     Column("expires_at", String(32), nullable=False),
+    Index(None, "account_id", "expires_at"),
 )
 
 orders = Table(

@@ -14,7 +14,8 @@ import pytest
 
 from app.formats.kept import Renderings
 from app.formats.negotiate import Format, choose
-from app.formats.tables import neutral, render
+from app.formats.rows import neutral
+from app.formats.tables import render
 from app.settings import Settings
 from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, Fair, open_fair
 

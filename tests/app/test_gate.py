@@ -96,9 +96,9 @@ def test_an_order_that_is_not_waited_for_freezes_its_chain_just_the_same(
         fair.buy(fair.person(), product, "0.5")
         pretend_it_was_sold(fair, product["chain"])
     else:
-        honest = release._leaf
+        honest = release.draw_leaf
         monkeypatch.setattr(
-            release, "_leaf", lambda index, **how: msgspec.structs.replace(honest(index, **how), key_hash="a" * 64)
+            release, "draw_leaf", lambda index, **how: msgspec.structs.replace(honest(index, **how), key_hash="a" * 64)
         )
     placed = ordered(fair, buyer, fair.quote(buyer, product, "1"))
     assert placed.status_code == (500 if drawn else 202)
@@ -128,7 +128,7 @@ def test_overspending_is_seen_where_the_store_forgot_what_was_spent(fair: Fair) 
 def test_an_engine_that_draws_a_star_or_shares_a_stream_sells_nothing(
     fair: Fair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset, honest = fair.dataset(), release._leaf
+    dataset, honest = fair.dataset(), release.draw_leaf
 
     tops: list[Any] = []
 
@@ -148,9 +148,9 @@ def test_an_engine_that_draws_a_star_or_shares_a_stream_sells_nothing(
 
     for engine, query, rule in ((starry, None, "A2 nearest-parents"), (shared, PEOPLE, "A2 reused-key")):
         product = fair.product(dataset, query)
-        monkeypatch.setattr(release, "_leaf", engine)
+        monkeypatch.setattr(release, "draw_leaf", engine)
         assert rule in refused(fair, fair.person(), product, "1")
-        monkeypatch.setattr(release, "_leaf", honest)
+        monkeypatch.setattr(release, "draw_leaf", honest)
 
 
 def test_an_operator_sees_frozen_chains_and_thaws_them_in_the_open(fair: Fair) -> None:

@@ -134,6 +134,46 @@ async def test_tokens_that_were_not_spent_within_a_second_are_lost() -> None:
     assert not limiter.spend("a", 1_200)
 
 
+class Counting(LocalBuckets):
+    """Buckets that answer a turn of the loop later, and say how much was taken."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(1, clock)
+        self.taken, self.asked = 0, 0
+
+    async def take(self, name: str, rate: int, want: int) -> Taken:
+        await asyncio.sleep(0)
+        found = await super().take(name, rate, want)
+        self.taken, self.asked = self.taken + found.given, self.asked + 1
+        return found
+
+
+async def test_who_spends_much_is_never_without_tokens_and_never_passes_the_limit() -> None:
+    clock, rate = Clock(), 60_000
+    buckets = Counting(clock)
+    limiter = Limiter(buckets, clock)
+    long_way = spent = 0
+    for _ in range(50_000):
+        if not limiter.spend("a", rate):
+            await limiter.admit("a", rate, "reads")
+            long_way += 1
+        spent += 1
+        await asyncio.sleep(0)
+    assert long_way <= 7, "1, 2, 4, ... 64, and from there more is taken ahead"
+    assert buckets.asked < 50_000 / 400
+    assert spent <= buckets.taken <= rate
+    refused = 0
+    for _ in range(20_000):
+        try:
+            await limiter.admit("a", rate, "reads")
+        except TooManyRequestsError:
+            refused += 1
+        await asyncio.sleep(0)
+    assert (buckets.taken, 20_000 - refused + spent) == (rate, rate), "the bucket whole, and not one more"
+    await limiter.close()
+    assert not limiter._filling
+
+
 async def test_a_limit_of_zero_is_none() -> None:
     assert await admitted(Limiter(LocalBuckets()), "a", 0, 1_000) == 1_000
 

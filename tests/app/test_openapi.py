@@ -1,5 +1,6 @@
 """The API's document holds for every role: no 5xx, documented statuses, types and bodies only, whatever is sent."""
 
+import asyncio
 import json
 import random
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from schemathesis.checks import CHECKS
 from app import errors as app_errors
 from app import wire
 from app.settings import Settings
-from tests.conftest import HISTOGRAM, Fair, open_fair
+from tests.app.test_simulator import MEAN
+from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, Fair, open_fair
 
 ROLES = ("owner", "buyer", "analyst", "auditor", "operator", "nobody")
 HELD = ("status_code_conformance", "content_type_conformance", "response_schema_conformance", "not_a_server_error")
@@ -39,7 +41,7 @@ def document(shop: Fair) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def world(shop: Fair) -> dict[str, Any]:
     """People of every role, and things that exist: half of the requests are about them."""
-    dataset = shop.dataset(budget="50")
+    dataset = shop.dataset(budget="50", adhoc=["1"])
     product = shop.product(dataset)
     buyer, analyst = shop.person(), shop.person("analyst")
     sold, asked = shop.buy(buyer, product, "1"), shop.buy(analyst, product, "0.5")
@@ -50,6 +52,11 @@ def world(shop: Fair) -> dict[str, Any]:
     made = shop.client.post("/v1/dashboards", json={"name": "n", "tiles": tiles}, headers=analyst.headers)
     kept = made.json()["dashboard"]
     job = shop.client.post("/v1/price-audits", headers=headers).json()["job"]
+    mean = shop.product(dataset, MEAN)
+    draft = shop.product(dataset, TOTAL, state="draft")
+    question = {"dataset": dataset, "query": PEOPLE}
+    inside = shop.client.post("/v1/questions", json=question, headers=analyst.headers).json()
+    products = [product, mean, mean["companion"], draft, inside]
     return {
         "keys": {
             "owner": shop.owner().headers,
@@ -60,9 +67,10 @@ def world(shop: Fair) -> dict[str, Any]:
             "nobody": {},
         },
         "ids": {
+            "export": [exported(shop, analyst)],
             "account": [victim.account],
             "dataset": [dataset],
-            "product": [product["product"]],
+            "product": [each["product"] for each in products],
             "order": [sold["receipt"]["order"], asked["receipt"]["order"]],
             "job": [job],
             "dashboard": [kept],
@@ -72,6 +80,12 @@ def world(shop: Fair) -> dict[str, Any]:
             "quote": [shop.quote(buyer, product, "0.1"), shop.quote(analyst, product, "0.1")],
         },
     }
+
+
+def exported(shop: Fair, who: Any) -> str:
+    asked = shop.client.post("/v1/exports", json={"what": {"type": "answers"}}, headers=who.headers).json()["job"]
+    shop.client.blocking_portal.call(asyncio.gather, *shop.market.jobs._running.values())
+    return str(shop.client.get(f"/v1/jobs/{asked}", headers=who.headers).json()["result"]["export"])
 
 
 def known(value: Any, ids: dict[str, list[str]], rng: random.Random, name: str = "") -> Any:

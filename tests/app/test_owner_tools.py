@@ -41,6 +41,21 @@ def test_caps_are_the_owner_s_and_need_something_on_sale(fair: Fair) -> None:
     assert fair.stored() == before
 
 
+def test_a_buyer_who_upgraded_counts_once_and_what_was_given_back_does_not(fair: Fair) -> None:
+    dataset = fair.dataset()
+    product = fair.product(dataset, tiers=tiers(("2", 9000), ("1", 3000)))
+    buyer, other = fair.person(), fair.person()
+    for epsilon in ("1", "2"):
+        fair.buy(buyer, product, epsilon)
+    sold = fair.buy(other, product, "1")
+    assert caps(fair, dataset).json()["up_to_minor"] == 9000 + 3000, "3000 and then 6000 is 9000"
+    path, amount = f"/v1/orders/{sold['receipt']['order']}/credits", 2999
+    for part in (amount, 1):
+        body = {"amount_minor": part, "reason": "pricing error"}
+        assert fair.client.post(path, json=body, headers=fair.operator.headers).status_code == 201
+        assert caps(fair, dataset).json()["up_to_minor"] == 9000 + (3000 if part == amount else 0)
+
+
 def floor(fair: Fair, product: dict[str, Any], **fields: Any) -> Any:
     body = {"epsilon": "0.5", "drift": "1"} | fields
     return fair.client.post(

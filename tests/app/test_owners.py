@@ -92,7 +92,7 @@ def test_drafts_are_their_owner_s_alone_until_they_are_live(fair: Fair) -> None:
     path = f"/v1/products/{draft['product']}"
     assert fair.client.get(path, headers=buyer.headers).status_code == 404
     assert fair.client.get(path, headers=fair.owner().headers).status_code == 200
-    assert post(fair, "/v1/quotes", {"product": draft["product"], "epsilon": "1"}, buyer).status_code == 409
+    assert post(fair, "/v1/quotes", {"product": draft["product"], "epsilon": "1"}, buyer).status_code == 404
     assert fair.client.get("/v1/products", headers=buyer.headers).json() == []
     assert post(fair, f"{path}/state", {"state": "live"}).status_code == 201
     fair.buy(buyer, draft, "1")

@@ -156,3 +156,58 @@ def test_means_of_one_title_are_told_apart(fair: Fair, rows_of_nobody: str) -> N
     assert (second.status_code, second.json()["arbitrage"]) == (201, "safe")
     one, other = fair.market.database.read_now(live_offers).packs
     assert (one.title, other.title) == ("Mean @ ε 0.5", f"Mean @ ε 0.5 ({second.json()['product'][-8:]})")
+
+
+def test_a_means_verdict_is_found_again_when_its_counts_book_changes(fair: Fair, rows_of_nobody: str) -> None:
+    """The mean costs what its parts' books say: a dearer count makes it dear, and what was found before says nothing."""
+    by_city = fair.product(rows_of_nobody, BY_CITY, title="By city", tiers=LADDER)["product"]
+    mean = fair.product(rows_of_nobody, ALL, title="All", tiers=tiers(("0.1", 1000)))["product"]
+    count = published(fair, rows_of_nobody, COUNT, ("0.04", 400), title="Count").json()["product"]
+    assert verdict(fair, mean).json()["verdict"] == "safe"
+    assert reprice(fair, count, 600).status_code == 201
+    seen = verdict(fair, mean).json()
+    assert (seen["verdict"], seen["at"]) == ("safe", verdict(fair, count).json()["at"])
+    assert verdict(fair, by_city).json()["at"] == seen["at"], "and of what stands beside them"
+    assert reprice(fair, count, 602).status_code == 201
+    seen = verdict(fair, mean).json()
+    assert (seen["verdict"], seen["reason"]) == (
+        "uncertified",
+        "each part can be had for less than the whole; whether all can is not settled",
+    ), "600 + 602 is more than the 1201 of the table by city"
+    listing = fair.client.get(f"/v1/products/{mean}", headers=fair.owner().headers).json()
+    assert listing["arbitrage"] == "uncertified"
+    assert verdict(fair, count).json()["verdict"] == "safe", "each has its own"
+
+
+def test_a_verdict_is_found_again_when_something_goes_on_sale_that_it_did_not_know(
+    fair: Fair, rows_of_nobody: str
+) -> None:
+    """The histogram by score bears on the sum of scores in ways that are not compared: safe it was, before."""
+    summed = {"measure": {"type": "sum", "column": "score", "lower": "0", "upper": "5", "grain_exponent": 0}}
+    alone = fair.product(rows_of_nobody, summed | {"where": WHERE}, title="Sum", tiers=tiers(("1", 3000)))["product"]
+    assert verdict(fair, alone).json()["verdict"] == "safe"
+    edges = {"type": "bins", "column": "score", "edges": [-3, 0, 1, 2], "below": "kept", "above": "kept"}
+    query = {"measure": {"type": "count", "of": "rows"}, "group_by": edges}
+    body = fair.product_body(rows_of_nobody, query, title="By score", tiers=tiers(("1", 10)), state="draft")
+    draft = fair.client.post("/v1/products", json=body, headers=fair.owner().headers).json()["product"]
+    assert verdict(fair, alone).json()["verdict"] == "safe", "a draft bears on nothing"
+    assert move(fair, draft, "live").status_code == 201
+    seen = verdict(fair, alone).json()
+    assert (seen["verdict"], "By score" in seen["reason"]) == ("uncertified", True)
+    listing = fair.client.get(f"/v1/products/{alone}", headers=fair.owner().headers).json()
+    assert listing["arbitrage"] == "uncertified"
+
+
+def test_verdicts_beside_a_write_that_time_did_not_suffice_for_are_not_called_safe(
+    fair: Fair, rows_of_nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app.catalog import checking
+    from app.catalog.shelf import rulings_around
+    from pricing.limit import Limit
+
+    by_city = fair.product(rows_of_nobody, BY_CITY, title="By city", tiers=LADDER)["product"]
+    late = Limit(seconds_left=lambda: 0.0)
+    monkeypatch.setattr(checking, "rulings_around", lambda proposal, _limit: rulings_around(proposal, late))
+    fair.product(rows_of_nobody, ALL, title="All", tiers=tiers(("0.1", 1000)))
+    seen = verdict(fair, by_city).json()
+    assert (seen["verdict"], seen["reason"]) == ("uncertified", "out of time before it was settled")

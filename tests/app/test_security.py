@@ -152,6 +152,7 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
             operator,
             {"amount_minor": 1, "reason": "pricing error", "line_no": 1},
         ),
+        "ExportRequest": ("/v1/exports", owner, {"what": {"type": "sales", "dataset": dataset, "format": "csv"}}),
         "PayoutRequest": ("/v1/payouts", operator, {"currency": "USD"}),
         "SimulationRequest": (
             "/v1/price-simulations",

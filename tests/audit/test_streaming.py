@@ -15,7 +15,7 @@ from app.audit.stream import FOUND_LIMIT, LogAudit
 from app.audit.verify import FINDINGS_LIMIT, PICTURES_LIMIT, verify_export
 from app.log.heads import TreeHead, public_hex
 from app.log.leaves import ThawLeaf
-from benchmarks._audit_app import SIGNER, write
+from benchmarks._audit_export import SIGNER, write
 from tests.audit.exports import Export, found
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once

@@ -41,18 +41,19 @@ def watching(log: Log, watch: Watch) -> Watching:
 def test_what_a_broken_audit_has_shown_to_the_watch_is_not_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the next audit would bet on noise that it has seen: the same values again are a certain false alarm."""
     log, edges = sold_chain(1)
-    watch, see = Watch(), Watch.see
+    watch, see_all = Watch(), Watch.see_all
 
-    def breaking(self: Watch, spec: Any, *values: Any) -> None:
-        if spec.law == edges[1].law:
-            raise InvalidParameterError("values", "integers of the lattice", "others")
-        see(self, spec, *values)
+    def breaking(self: Watch, draws: Any) -> None:
+        first, second = draws
+        assert second.edge.law == edges[1].law
+        see_all(self, [first])
+        raise InvalidParameterError("values", "integers of the lattice", "others")
 
     first = watching(log, watch)
     for edge in edges:
         first.take(edge)
     with monkeypatch.context() as patch:
-        patch.setattr(Watch, "see", breaking)
+        patch.setattr(Watch, "see_all", breaking)
         with pytest.raises(InvalidParameterError):
             list(first.findings())
     kept = watch.state()

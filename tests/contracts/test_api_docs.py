@@ -23,6 +23,7 @@ SECTIONS = {
     "Everybody with a key": {"owner", "buyer", "analyst", "auditor", "operator"},
     "Buyers and analysts": {"buyer", "analyst"},
     "Analysts": {"analyst"},
+    "Exports": {"buyer", "analyst", "owner", "auditor"},
     "Owners": {"owner"},
     "Auditors": {"auditor"},
     "Operators": {"operator"},

@@ -1,6 +1,7 @@
 """Shared by the pricing tests: noise variances by formula, small catalogues, and slow, obvious oracles."""
 
 import math
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -75,17 +76,47 @@ def brute_cheapest(catalogue, name):
 
 
 def _yields(held, wanted):
+    """In rationals: every row wanted has an unbiased estimate of no more variance, 10⁻⁹ of it given to the attacker."""
     best = {}
     for product in held:
         if product.chain_id not in best or product.variance < best[product.chain_id].variance:
             best[product.chain_id] = product
-    scaled = np.vstack([np.array(product.rows) / math.sqrt(product.variance) for product in best.values()])
     for target in wanted:
-        for row in np.array(target.rows):
-            weights, *_ = np.linalg.lstsq(scaled.T, row, rcond=1e-12)
-            if np.linalg.norm(scaled.T @ weights - row) > 1e-8 or weights @ weights > target.variance * (1 + 1e-9):
+        for row in target.rows:
+            least = least_variance([(each.rows, each.variance) for each in best.values()], row)
+            if least is None or least > Fraction(target.variance) * (1 + Fraction(1, 10**9)):
                 return False
     return True
+
+
+def least_variance(held, row):
+    """Variance of the best unbiased linear estimate of `row` from (rows, variance) pairs, exactly; None: there is none.
+
+    bᵀx for M·x = b, with M = Σ RᵀR/V (Gauss and Markov), by elimination in fractions.
+    """
+    size = len(row)
+    table = [[Fraction(0)] * size + [Fraction(entry)] for entry in row]
+    for rows, variance in held:
+        for each in ([Fraction(entry) for entry in given] for given in rows):
+            for i in range(size):
+                for j in range(size):
+                    table[i][j] += each[i] * each[j] / Fraction(variance)
+    pivots = []
+    for column in range(size):
+        at = len(pivots)
+        found = next((line for line in range(at, size) if table[line][column]), None)
+        if found is None:
+            continue
+        table[at], table[found] = table[found], table[at]
+        table[at] = [entry / table[at][column] for entry in table[at]]
+        for line in range(size):
+            if line != at and table[line][column]:
+                factor = table[line][column]
+                table[line] = [a - factor * b for a, b in zip(table[line], table[at], strict=True)]
+        pivots.append(column)
+    if any(table[line][size] for line in range(len(pivots), size)):
+        return None
+    return sum(Fraction(row[column]) * table[place][size] for place, column in enumerate(pivots))
 
 
 def perspective_bound(products, row, variance, boxes, rounds=40):

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
+from pricing import envy as envy_module
+from pricing import independent as independent_module
 from pricing.envy import menu_envy_free
 from pricing.errors import InvalidDemandError, TimeLimitError
 from pricing.independent import cheapest_copies, menu_independent
@@ -250,6 +253,25 @@ def test_the_covering_knapsack_equals_trying_every_number_of_copies(prices, need
     assert sum(x * n for x, n in zip(precisions, copies, strict=True)) >= needed - 1e-6
 
 
+@pytest.mark.parametrize(
+    ("prices", "precisions", "needed"),
+    [
+        ([], [], 1.0),
+        ([1.0], [1.0, 1.0], 1.0),
+        ([-1.0], [1.0], 1.0),
+        ([float("nan")], [1.0], 1.0),
+        ([float("inf")], [1.0], 1.0),
+        ([1.0], [0.0], 1.0),
+        ([1.0], [1.0], 0.0),
+        ([1.0], [1.0], float("nan")),
+        ([1.0], [1.0], 2e9),
+    ],
+)
+def test_bad_copies_are_refused(prices, precisions, needed):
+    with pytest.raises(InvalidDemandError):
+        cheapest_copies(prices, precisions, needed)
+
+
 def test_independent_prices_are_never_above_monotone_ones():
     for demand in ([[5], [3, 3], [1]], [[9], [4], [4]]):
         assert menu_independent(demand, [4.0, 2.0, 1.0]).revenue <= menu_threshold(demand).revenue + 1e-6
@@ -257,13 +279,86 @@ def test_independent_prices_are_never_above_monotone_ones():
 
 @pytest.mark.parametrize(
     ("demand", "precisions"),
-    [([], []), ([[0]], [1.0]), ([[1]], [1.0, 2.0]), ([[1], [1]], [1.0, 2.0]), ([[1]], [0.0]), ([[1]], [float("nan")])],
+    [
+        ([], []),
+        ([[0]], [1.0]),
+        ([[1]], [1.0, 2.0]),
+        ([[1], [1]], [1.0, 2.0]),
+        ([[1], [1]], [1.0, 1.0]),
+        ([[1]], [0.0]),
+        ([[1]], [float("nan")]),
+        ([[1]], [float("inf")]),
+        ([[1], [1]], [2e9, 1.0]),
+    ],
 )
 def test_bad_independent_demand_is_refused(demand, precisions):
     with pytest.raises(InvalidDemandError):
         menu_independent(demand, precisions)
 
 
-def test_an_independent_menu_out_of_time_claims_nothing():
-    menu = menu_independent([[5], [3]], [2.0, 1.0], Limit(seconds_left=lambda: 0.0))
-    assert (menu.proven, menu.revenue) == (False, 0.0)
+@pytest.mark.parametrize("seconds", [0.0, 1e-9, float("nan")])
+def test_an_independent_menu_out_of_time_claims_nothing(seconds):
+    """A solver that is stopped may hold a menu that is not the best: it is no yardstick."""
+    demand = [[int(1000 * 0.74**tier) + 7 * buyer for buyer in range(12)] for tier in range(10)]
+    precisions = [1 / tsg(0.25 * step) for step in range(10, 0, -1)]
+    menu = menu_independent(demand, precisions, Limit(seconds_left=lambda: seconds))
+    assert (menu.proven, menu.revenue, set(menu.prices)) == (False, 0.0, {0.0})
+
+
+class Told:
+    """What a solver says."""
+
+    def __init__(self, status, x, bound=0.0):
+        self.status, self.x, self.mip_dual_bound = status, x, bound
+
+
+def test_an_independent_menu_that_a_solver_did_not_finish_is_not_believed(monkeypatch):
+    honest = independent_module.milp
+    for faulty in (lambda result: Told(1, result.x), lambda _: Told(0, None)):
+        monkeypatch.setattr(
+            independent_module, "milp", lambda *args, faulty=faulty, **rest: faulty(honest(*args, **rest))
+        )
+        assert not menu_independent([[5], [3]], [2.0, 1.0]).proven
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 6), max_size=3), min_size=2, max_size=3).filter(lambda d: any(map(any, d))))
+def test_guarantee_menu_independent(demand):
+    """The programme equals every choice of who buys, each solved by itself, under every bundle that undercuts."""
+    precisions = [4.0, 2.0, 1.0][: len(demand)]
+    menu = menu_independent(demand, precisions)
+    assert menu.proven
+    assert menu.revenue == pytest.approx(best_independent(demand, precisions), abs=1e-3)
+    for price, needed in zip(menu.prices, precisions, strict=True):
+        assert cheapest_copies(menu.prices, precisions, needed)[0] >= price - 1e-5
+
+
+def best_independent(demand, precisions):
+    tiers = range(len(precisions))
+    bundles = [
+        np.array([float(other == tier) - copies[other] for other in tiers])
+        for tier in tiers
+        for copies in product(range(5), repeat=len(precisions))
+        if sum(x * n for x, n in zip(precisions, copies, strict=True)) >= precisions[tier]
+    ]
+    best = 0.0
+    for least in product(*([None, *set(row)] for row in demand)):
+        sold = [0 if low is None else sum(v >= low for v in row) for low, row in zip(least, demand, strict=True)]
+        most = [(0, 100 if low is None else low) for low in least]
+        best = max(best, -linprog(-np.array(sold, float), np.array(bundles), np.zeros(len(bundles)), bounds=most).fun)
+    return best
+
+
+def test_an_envy_free_menu_is_proven_within_its_gap_and_not_beyond(monkeypatch):
+    """The best menu earns 32 of 40 that all value: a solver's bound decides what may be said about it."""
+    values, counts = [[20, 6], [4, 3]], [1, 5]
+    assert menu_envy_free(values, counts, gap=0.0).proven
+    honest = envy_module.milp
+    for bound, gap, proven in ((32.0, 0.0, True), (35.0, 0.1, True), (36.0, 0.1, False), (32.1, 1e-3, False)):
+        monkeypatch.setattr(
+            envy_module, "milp", lambda *args, b=bound, **rest: Told(0, honest(*args, **rest).x, -b / (6 * 20))
+        )
+        menu = menu_envy_free(values, counts, gap=gap)
+        assert (menu.prices, menu.proven) == ((17, 3), proven)
+        assert menu.upper_bound == pytest.approx(bound, rel=2e-6)
+        assert menu.upper_bound >= bound

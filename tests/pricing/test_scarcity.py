@@ -179,7 +179,36 @@ def test_guarantee_plan_caps(plan):
 
 
 def test_history_values_count_every_tier_at_or_below_the_cap():
-    assert history_values([[2, 3, 10], [1]], [[900, 500, 50], [7]]) == [[3800, 2000, 500], [7]]
+    bought = [[{1}] * 2 + [{2}] * 3 + [{3}] * 10, [{1}]]
+    assert history_values(bought, [[900, 500, 50], [7]]) == [[3800, 2000, 500], [7]]
+
+
+def test_a_buyer_who_upgraded_paid_in_all_for_the_best_tier():
+    """Three steps up to 900 bring 900, not 1450; with the top out of reach 500, with the middle too 50."""
+    assert history_values([[{3, 2, 1}], [{1, 3}], []], [[900, 500, 50]] * 3) == [
+        [900, 500, 50],
+        [900, 50, 50],
+        [0, 0, 0],
+    ]
+
+
+@given(
+    st.lists(st.sets(st.integers(1, 4)), max_size=5),
+    st.lists(st.integers(0, 99), min_size=4, max_size=4).map(lambda row: sorted(row, reverse=True)),
+)
+def test_history_values_are_what_quotes_would_bring(buyers, prices):
+    """Every buyer buys up one by one, as far as the cap lets them: the quotes add up to the value."""
+    book = PriceBook("c", 1, "EUR", tuple(TierPrice(str(rank), price) for rank, price in enumerate(prices, start=1)))
+    (values,) = history_values([buyers], [prices])
+    for cap in range(1, 5):
+        income = 0
+        for ranks in buyers:
+            held = Holding()
+            for rank in sorted((rank for rank in ranks if rank >= cap), reverse=True):
+                offered = quote(book, str(rank), held)
+                held = Holding(rank, held.net_paid + offered.amount)
+            income += held.net_paid
+        assert values[cap - 1] == income
 
 
 @pytest.mark.parametrize(
@@ -200,14 +229,28 @@ def test_a_plan_without_demand_or_with_bad_rows_is_refused(values, costs):
         plan_caps(values, costs, NANO)
 
 
-def test_history_of_other_shape_is_refused():
-    with pytest.raises(InvalidDemandError, match="prices"):
-        history_values([[1]], [[1, 2]])
+@pytest.mark.parametrize(
+    ("bought", "prices", "name"),
+    [
+        ([[{1}]], [[1], [2]], "buyers"),
+        ([[{3}]], [[2, 1]], "rank"),
+        ([[{0}]], [[2, 1]], "rank"),
+        ([[{True}]], [[2, 1]], "rank"),
+        ([[{1.0}]], [[2, 1]], "rank"),
+        ([[{1}]], [[-1]], "prices"),
+        ([], [], "prices"),
+    ],
+)
+def test_history_of_other_shape_is_refused(bought, prices, name):
+    with pytest.raises(InvalidDemandError, match=name):
+        history_values(bought, prices)
 
 
 def test_a_plan_out_of_time_says_so():
     with pytest.raises(TimeLimitError):
         plan_caps([[10 - i, 5] for i in range(9)], [[2, 1]] * 9, 7, Limit(seconds_left=lambda: 0.0))
+    with pytest.raises(TimeLimitError):
+        plan_caps([[10, 5]], [[2, 1]], 7, Limit(seconds_left=lambda: float("nan")))
 
 
 def test_a_cap_that_costs_all_that_is_left_is_taken_and_of_equal_ones_the_cheaper():

@@ -21,7 +21,17 @@ from tiers.errors import InvalidParameterError, TierError
 from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric, ZeroInflated
 
-__all__ = ["BETS", "FACTOR_BITS", "FAIR", "Bets", "bets_on", "dirichlet_log", "factors_of", "plain_bets"]
+__all__ = [
+    "BETS",
+    "FACTOR_BITS",
+    "FAIR",
+    "Bets",
+    "bets_on",
+    "dirichlet_log",
+    "dirichlet_logs",
+    "factors_of",
+    "plain_bets",
+]
 
 FACTOR_BITS = 32
 _UNIT = 1 << FACTOR_BITS
@@ -214,13 +224,26 @@ def dirichlet_log(counts: NDArray[np.int64], alphabet: Alphabet) -> float:
         >>> round(math.exp(dirichlet_log(np.array([2, 0]), coin)), 6)
         1.333333
     """
-    chances = alphabet.probabilities()
-    total, weight = float(counts.sum()), float(alphabet.size)
-    prior = np.maximum(weight * chances, 1e-12)
-    prior_total = float(prior.sum())
-    seen = counts > 0
-    parts = gammaln(prior[seen] + counts[seen]) - gammaln(prior[seen])
+    return float(dirichlet_logs(counts[None, :], alphabet)[0])
+
+
+def dirichlet_logs(counts: NDArray[np.int64], alphabet: Alphabet) -> _Floats:
+    """Return `dirichlet_log` of each row of counts.
+
+    Example:
+        >>> [round(math.exp(log), 6) for log in dirichlet_logs(np.array([[2, 0]]), Alphabet((0,), (1 << 63, 1 << 63)))]
+        [1.333333]
+    """
+    prior, of_prior, bounds = _prior(alphabet)
+    total, prior_total = counts.sum(axis=1), float(prior.sum())
+    paid = (gammaln(prior + counts) - of_prior - counts * bounds).sum(axis=1)
+    logs: _Floats = paid + gammaln(prior_total) - gammaln(prior_total + total) - (FAIR * (1 + total) * 4 + 1e-9)
+    return logs
+
+
+@lru_cache(maxsize=1024)
+def _prior(alphabet: Alphabet) -> tuple[_Floats, _Floats, _Floats]:
+    """What the learner holds of each letter at first, the log of its Γ, and the log of the letter's bound."""
+    prior = np.maximum(alphabet.size * alphabet.probabilities(), 1e-12)
     bounds = np.array([math.log(mass) - BITS * math.log(2) for mass in alphabet.masses])
-    paid = float(parts.sum() - (counts[seen] * bounds[seen]).sum())
-    rounding = FAIR * (1 + total) * 4 + 1e-9
-    return paid + float(gammaln(prior_total) - gammaln(prior_total + total)) - rounding
+    return prior, gammaln(prior), bounds

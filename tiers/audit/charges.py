@@ -5,7 +5,8 @@ above the budget, of fifty tiers 7.5 %. So there a chain is charged its best pla
 afterwards, and nothing is drawn above what was reserved.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +16,7 @@ from tiers.accounting.charges import ChargeRule, LedgerKind, charge_nano, charge
 from tiers.accounting.filters import ApproxFilter, PureFilter, ZCDPFilter
 from tiers.accounting.levels import tier_level
 from tiers.audit.findings import Finding
+from tiers.audit.records import joined, named
 from tiers.errors import InvalidParameterError, TierError
 from tiers.identity import TierLaw
 from tiers.noise.law import NoiseLaw
@@ -39,24 +41,47 @@ def slack_of(laws: Iterable[TierLaw]) -> Fraction:
 
 
 @lru_cache(maxsize=4096)
+def _fault(kind: LedgerKind, laws: tuple[TierLaw, ...], added: tuple[TierLaw, ...]) -> tuple[str, str, str] | None:
+    """Why a chain of these laws, some of them added now, has no sound charge: the rule, what it has, what is due."""
+    try:
+        slack = slack_of(laws)
+        for law in added:
+            charge_rule(kind, law.noise.family, slack)
+            _level(kind, law)
+    except InvalidParameterError as error:
+        return "slack" if error.name == "slack" else "family", str(error.got), error.rule
+    except TierError as error:
+        return "family", "tiers that lead down to each other", type(error).__name__
+    return None
+
+
+_level = lru_cache(maxsize=4096)(tier_level)
+
+
+@lru_cache(maxsize=4096)
+def _levels(kind: LedgerKind, laws: tuple[TierLaw, ...]) -> Mapping[str, int]:
+    """The levels of laws by identity, without those that have none in such a ledger."""
+    levels = {}
+    for law in laws:
+        with suppress(TierError):
+            levels[law.identity] = _level(kind, law)
+    return levels
+
+
+@lru_cache(maxsize=4096)
 def _slack(high: NoiseLaw, low: NoiseLaw) -> Fraction:
     return residual(high, low, allow_slack=True).certificate.tau
 
 
 @dataclass(slots=True)
 class _Chain:
-    """The laws planned by now, what they cost (as they are asked for), what was charged, and for which tier at most."""
+    """The laws planned by now, with the levels of those that have one, what was charged, and for which tier at most."""
 
-    laws: dict[str, TierLaw] = field(default_factory=dict)
-    levels: dict[str, int] = field(default_factory=dict)
+    laws: Mapping[str, TierLaw] = field(default_factory=dict)
+    levels: Mapping[str, int] = field(default_factory=dict)
     charged: int = 0
     reserved: TierLaw | None = None
     rule: ChargeRule | None = None
-
-    def level(self, kind: LedgerKind, law: str) -> int:
-        if law not in self.levels:
-            self.levels[law] = tier_level(kind, self.laws[law])
-        return self.levels[law]
 
 
 @dataclass(slots=True)
@@ -87,22 +112,15 @@ class Account:
         else:
             self.filter = (PureFilter if self.kind is LedgerKind.PURE else ZCDPFilter)(self.budget_nano)
 
-    def plan(self, chain: str, laws: Sequence[TierLaw], where: str) -> list[Finding]:
+    def plan(self, chain: str, laws: Iterable[TierLaw], where: str) -> list[Finding]:
         """Take in what a plan offers on a chain; find families and slack that have no sound charge in this ledger."""
         known = self._chains.setdefault(chain, _Chain())
-        known.laws.update({law.identity: law for law in laws})
-        known.rule = None
-        try:
-            slack = slack_of(known.laws.values())
-            for law in laws:
-                charge_rule(self.kind, law.noise.family, slack)
-                known.level(self.kind, law.identity)
-        except InvalidParameterError as error:
-            rule = "slack" if error.name == "slack" else "family"
-            return [Finding("A3", rule, where, str(error.got), error.rule)]
-        except TierError as error:
-            return [Finding("A3", "family", where, "tiers that lead down to each other", type(error).__name__)]
-        return []
+        added = tuple(laws)
+        known.laws = joined(known.laws or None, named(added))
+        planned = tuple(known.laws.values())
+        known.rule, known.levels = None, _levels(self.kind, planned)
+        fault = _fault(self.kind, planned, added)
+        return [] if fault is None else [Finding("A3", fault[0], where, *fault[1:])]
 
     def draw(self, chain: str, law: TierLaw, where: str) -> list[Finding]:
         """Take in a draw; in a ledger that reserves, find one above the tier that was reserved."""
@@ -114,7 +132,8 @@ class Account:
 
     def sells(self, chain: str, law: str) -> bool:
         """Return whether an earlier plan offers a law on a chain."""
-        return chain in self._chains and law in self._chains[chain].laws
+        known = self._chains.get(chain)
+        return known is not None and law in known.laws
 
     def judge(self, chain: str, law: str, charged_nano: int, where: str) -> list[Finding]:
         """Return what is wrong with a sale as the next one; the account stays as it is."""
@@ -122,6 +141,14 @@ class Account:
 
     def sale(self, chain: str, law: str, charged_nano: int, where: str) -> list[Finding]:
         """Take in a sale: what was charged against what was due, and what was due against the budget."""
+        opened = self._chains.get(chain)
+        if (
+            opened is not None
+            and opened.rule is ChargeRule.INCREMENT
+            and charged_nano == 0
+            and opened.levels.get(law, opened.charged + 1) <= opened.charged
+        ):
+            return []  # of most sales nothing is due
         found, due = self._judge(chain, law, charged_nano, where)
         if due is None:
             return found
@@ -139,7 +166,7 @@ class Account:
             return [Finding("A3", "planned", where, law[:12], "no earlier plan offers this law on this chain")], None
         known = self._chains[chain]
         try:
-            level = known.level(self.kind, law)
+            level = known.levels.get(law) or _level(self.kind, known.laws[law])
             due = self._due(known, level)
         except InvalidParameterError as error:
             rule = "above-reserve" if error.name == "level" else "family"
@@ -155,7 +182,7 @@ class Account:
         rule = self._rule(chain)
         if rule is ChargeRule.INCREMENT:
             return charge_nano(rule, level, level, chain.charged)
-        top = chain.charged or max(chain.level(self.kind, law) for law in chain.laws)
+        top = chain.charged or max(_level(self.kind, law) for law in chain.laws.values())
         return charge_nano(rule, level, top, chain.charged)
 
     def _rule(self, chain: _Chain) -> ChargeRule:

@@ -1,14 +1,14 @@
 """A5: the draws of a log that may be tested, fed to a watch; its alarms as findings."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tiers.audit.findings import Finding
 from tiers.audit.records import ChainKey, Evidence, History
 from tiers.audit.selection import Due, due_draws
-from tiers.audit.watch import Watch
+from tiers.audit.watch import Alarm, Watch
 
-__all__ = ["alarm_findings", "check_conformance", "feed"]
+__all__ = ["alarm_findings", "alarm_rule", "check_conformance", "feed"]
 
 
 def check_conformance(history: History, evidence: Evidence, watch: Watch) -> tuple[Finding, ...]:
@@ -24,7 +24,7 @@ def check_conformance(history: History, evidence: Evidence, watch: Watch) -> tup
     found: list[Finding] = []
     for due in due_draws(history, watch.leaf):
         found += feed(watch, due, evidence.openings)
-    return (*found, *alarm_findings(watch))
+    return (*found, *alarm_findings(watch.alarms()))
 
 
 def feed(watch: Watch, due: Due, openings: Mapping[ChainKey, tuple[bytes, tuple[int, ...]]]) -> tuple[Finding, ...]:
@@ -52,23 +52,33 @@ def feed(watch: Watch, due: Due, openings: Mapping[ChainKey, tuple[bytes, tuple[
     return ()
 
 
-def alarm_findings(watch: Watch) -> tuple[Finding, ...]:
+def alarm_findings(alarms: Iterable[Alarm]) -> tuple[Finding, ...]:
     """Return a watch's alarms as findings: rules law, pooled, repeats-between-bins, -chains, -tiers.
 
     Example:
-        >>> alarm_findings(Watch())
+        >>> alarm_findings(Watch().alarms())
         ()
     """
     return tuple(
         Finding(
             "A5",
-            alarm.process.replace(" ", "-"),
+            alarm_rule(alarm),
             alarm.pair,
             f"e below {_power(alarm.limit)}",
             f"e = {_power(alarm.log_e)} over {alarm.values} values",
         )
-        for alarm in watch.alarms()
+        for alarm in alarms
     )
+
+
+def alarm_rule(alarm: Alarm) -> str:
+    """Return the rule by which findings name an alarm's process.
+
+    Example:
+        >>> alarm_rule(Alarm("repeats between bins", "all pairs", 20.0, 16.3, 300))
+        'repeats-between-bins'
+    """
+    return alarm.process.replace(" ", "-")
 
 
 def _power(log_value: float) -> str:

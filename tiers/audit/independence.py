@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from tiers.audit.alphabet import BITS, Alphabet
 from tiers.audit.bets import FAIR
 
-__all__ = ["CLASSES", "LAGS", "REPEATS", "Classes", "Habits", "classes_of", "repeat_logs"]
+__all__ = ["CLASSES", "LAGS", "REPEATS", "Classes", "Habits", "classes_of", "followed", "repeat_logs"]
 
 LAGS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CLASSES = 5
@@ -84,14 +84,42 @@ class Habits:
 
     def see(self, before: _Ints, classes: _Ints, groups: Classes) -> None:
         """Take in values' classes and those of the earlier values that they follow."""
-        np.add.at(self.table, (before, classes), 1)
-        self.paid += float(np.log(groups.odds[classes]).sum() - FAIR * len(classes))
+        tables, paid = followed(before[None, :], classes[None, :], groups)
+        self.run(tables, paid)
+
+    def run(self, tables: _Ints, paid: _Floats) -> _Floats:
+        """Take in several rows of `followed` one after the other; return the log wealth after each of them."""
+        grown = self.table + np.cumsum(tables, axis=0)
+        won = np.cumsum(np.concatenate([[self.paid], paid]))[1:]
+        self.table, self.paid = grown[-1].copy(), float(won[-1])
+        return _learnt(grown, won)
 
     def log_e(self) -> float:
         """Return his log wealth, rounded down by more than doubles can err."""
-        rows = self.table.sum(axis=1)
-        learnt = gammaln(CLASSES) * CLASSES - gammaln(CLASSES + rows).sum() + gammaln(1 + self.table).sum()
-        return float(learnt) + self.paid - FAIR * (1 + 4 * float(rows.sum()))
+        return float(_learnt(self.table[None], np.array([self.paid]))[0])
+
+
+def followed(before: _Ints, classes: _Ints, groups: Classes) -> tuple[_Ints, _Floats]:
+    """Return, for each row of values' classes, how often which followed which, and the log odds that they paid.
+
+    Example:
+        >>> coin = classes_of(Alphabet((0,), (1 << 63, 1 << 63)))
+        >>> tables, paid = followed(np.array([[1, 3]]), np.array([[3, 1]]), coin)
+        >>> tables.shape, round(float(paid[0]), 6) == round(2 * math.log(2), 6)
+        ((1, 5, 5), True)
+    """
+    rows = np.arange(len(before))[:, None] * CLASSES**2
+    counted = np.bincount((rows + before * CLASSES + classes).ravel(), minlength=len(before) * CLASSES**2)
+    logs = np.log(groups.odds, out=np.zeros(CLASSES), where=groups.odds > 0)
+    paid: _Floats = logs[classes].sum(axis=1) - FAIR * classes.shape[1]
+    return counted.reshape(len(before), CLASSES, CLASSES), paid
+
+
+def _learnt(tables: _Ints, paid: _Floats) -> _Floats:
+    rows = tables.sum(axis=2)
+    parts = gammaln(1 + tables).sum(axis=(1, 2)) - gammaln(CLASSES + rows).sum(axis=1)
+    logs: _Floats = gammaln(CLASSES) * CLASSES + parts + paid - FAIR * (1 + 4 * rows.sum(axis=1))
+    return logs
 
 
 def repeat_logs(letters: _Ints, groups: Classes, before: _Ints | None, before_classes: _Ints) -> _Floats:
@@ -99,8 +127,9 @@ def repeat_logs(letters: _Ints, groups: Classes, before: _Ints | None, before_cl
 
     Law:        a factor is 1 − stake + stake·odds(y)·[the value falls in the cell y], y known before: its expectation
                 is 1 − stake + stake·odds(y)·P(y) ≤ 1.
-    Args:       letters: of the values. before: letters of the earlier values, or None where those have another law.
-                before_classes: their classes. All of one length.
+    Args:       letters: of the values, or several rows of them. before: letters of the earlier values, or None where
+                those have another law. before_classes: their classes. All of one shape.
+    Returns:    one number a bet, for each row.
     Example:
         >>> coin = Alphabet((0,), (1 << 63, 1 << 63))
         >>> seen = np.array([0, 1, 1])
@@ -111,13 +140,14 @@ def repeat_logs(letters: _Ints, groups: Classes, before: _Ints | None, before_cl
     own = groups.of_letter[letters]
     mirrored = CLASSES - 1 - before_classes
     wins = [
-        np.zeros(len(letters)) if before is None else np.where(letters == before, groups.letter_odds[letters], 0.0),
+        np.zeros(letters.shape) if before is None else np.where(letters == before, groups.letter_odds[letters], 0.0),
         np.where(own == before_classes, groups.odds[own], 0.0),
         np.where(own == mirrored, groups.odds[own], 0.0),
     ]
-    found = []
+    found = np.zeros((*letters.shape[:-1], len(REPEATS)))
     for place, win in enumerate(wins):
-        for stake in _STAKES:
-            plays = place > 0 or before is not None
-            found.append(float(np.log(1 - stake + stake * win).sum() - FAIR * len(letters)) if plays else 0.0)
-    return np.array(found)
+        if place == 0 and before is None:
+            continue
+        for bet, stake in enumerate(_STAKES, start=place * len(_STAKES)):
+            found[..., bet] = np.log(1 - stake + stake * win).sum(axis=-1) - FAIR * letters.shape[-1]
+    return found

@@ -1,13 +1,15 @@
 """A3: the ledger replayed sale by sale; at no prefix does a dataset exceed its budget."""
 
 from array import array
+from collections.abc import Mapping
 
 from tiers.accounting.charges import LedgerKind
 from tiers.audit.charges import Account
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord
+from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, History, PlanRecord, SaleRecord, joined
 from tiers.errors import TierError
+from tiers.identity import TierLaw
 
 __all__ = ["LedgerReplay", "check_ledger"]
 
@@ -29,7 +31,7 @@ class LedgerReplay:
         self._accounts: dict[str, Account] = {}
         self._lineages: dict[str, str] = {}
         self._products: dict[str, str] = {}
-        self._offers: dict[str, set[str]] = {}
+        self._offers: dict[str, Mapping[str, TierLaw]] = {}
         self._withdrawn: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self._credits: list[CreditRecord] = []
@@ -53,10 +55,9 @@ class LedgerReplay:
         """Learn what a plan offers, and return what has no charge; a product belongs to its first plan's chain."""
         lineage = self._lineages.setdefault(record.chain, record.lineage)
         self._products.setdefault(record.product, record.chain)
-        laws = [tier.law for tier in record.tiers]
-        self._offers.setdefault(record.product, set()).update(law.identity for law in laws)
+        self._offers[record.product] = joined(self._offers.get(record.product), record.laws)
         account = self._accounts.get(lineage)
-        return [] if account is None else account.plan(record.chain, laws, f"leaf {record.leaf}")
+        return [] if account is None else account.plan(record.chain, record.laws.values(), f"leaf {record.leaf}")
 
     def draw(self, record: DrawRecord) -> list[Finding]:
         """Return a finding where a draw lies above what its chain reserved."""

@@ -1,5 +1,6 @@
 """A1: every plan recomputed from its parameters alone; nothing it claims is trusted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -7,7 +8,7 @@ from itertools import pairwise
 from tiers.accounting.charges import LedgerKind
 from tiers.accounting.levels import tier_level
 from tiers.audit.findings import Finding
-from tiers.audit.records import ClaimedTier, History, PlanRecord
+from tiers.audit.records import ClaimedTier, History, PlanRecord, joined
 from tiers.budget import EPSILON_CEILING, EPSILON_FLOOR, decimal_text
 from tiers.chain import CONFIDENCE
 from tiers.errors import InvalidParameterError, NoResidualError, SlackNotAllowedError
@@ -17,13 +18,16 @@ from tiers.residual.plan import residual
 
 __all__ = ["PlanAudit", "check_plans"]
 
+_KEPT = 4096
+
 
 class PlanAudit:
     """The plans of a log that is read once, in order; a law's certificate is recomputed once, for all its plans."""
 
     def __init__(self) -> None:
         self._planned: dict[str, int] = {}
-        self._laws: dict[str, dict[str, TierLaw]] = {}
+        self._laws: dict[str, Mapping[str, TierLaw]] = {}
+        self._sound: set[tuple[LedgerKind, tuple[ClaimedTier, ...]]] = set()
         self._certificates: dict[tuple[LedgerKind, TierLaw], _Certificate] = {}
         self._steps: dict[tuple[TierLaw, TierLaw], str | None] = {}
 
@@ -35,6 +39,20 @@ class PlanAudit:
             found.append(Finding("A1", "planned-once", f"leaf {plan.leaf}", claimed, "planned again"))
         self._planned[plan.product] = plan.leaf
         found += _identity(plan, lineage_of_snapshot)
+        before = self._laws.get(plan.chain)
+        self._laws[plan.chain] = joined(before, plan.laws)
+        ladder = kind, plan.tiers
+        if before is None and ladder in self._sound:
+            return found
+        wrong = self._ladder(plan, kind)
+        if before is None and not wrong and len(self._sound) < _KEPT:
+            self._sound.add(ladder)  # a first plan is judged by its tiers alone
+        return found + wrong
+
+    def _ladder(self, plan: PlanRecord, kind: LedgerKind) -> list[Finding]:
+        found = []
+        if len({tier.law.change_set for tier in plan.tiers}) > 1:
+            found.append(Finding("A1", "one-change-set", f"leaf {plan.leaf}", "one set of change vectors", "several"))
         found += self._order(plan)
         for tier in plan.tiers:
             found += self._tier(plan, tier, kind)
@@ -42,9 +60,8 @@ class PlanAudit:
 
     def _ranks(self, plan: PlanRecord) -> list[Finding]:
         """A law's rank is its place, by accuracy, among the laws that its chain's plans have named by then."""
-        known, where = self._laws.setdefault(plan.chain, {}), f"leaf {plan.leaf}"
-        known.update({tier.law.identity: tier.law for tier in plan.tiers})
-        due = {law.identity: rank for rank, law in enumerate(by_accuracy(known.values()), start=1)}
+        where, known = f"leaf {plan.leaf}", by_accuracy(self._laws[plan.chain].values())
+        due = {law.identity: rank for rank, law in enumerate(known, start=1)}
         return [
             Finding("A1", "rank-of-chain", where, f"rank {tier.rank}", f"rank {due[tier.law.identity]}")
             for tier in plan.tiers
@@ -133,8 +150,6 @@ def _identity(plan: PlanRecord, lineage_of_snapshot: str | None) -> list[Finding
         found.append(Finding("A1", "chain-identity", where, plan.chain, chain))
     if lineage_of_snapshot != plan.lineage:
         found.append(Finding("A1", "snapshot-of-lineage", where, plan.snapshot, "no such snapshot of this lineage"))
-    if len({tier.law.change_set for tier in plan.tiers}) > 1:
-        found.append(Finding("A1", "one-change-set", where, "one set of change vectors", "several"))
     return found
 
 

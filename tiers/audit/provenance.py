@@ -1,11 +1,12 @@
 """A2: every draw comes from its nearest known neighbours, once, and from the truth only where it says so."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import DrawRecord, History, PlanRecord, SaleRecord
+from tiers.audit.records import DrawRecord, History, PlanRecord, SaleRecord, joined
 from tiers.audit.slack import check_bridge
 from tiers.chain.steps import between, sampler_of, step_law
 from tiers.errors import TierError
@@ -56,13 +57,13 @@ class Provenance:
 
     def __init__(self) -> None:
         self.chains: dict[str, ChainDraws] = {}
-        self._planned: dict[str, set[str]] = {}
+        self._planned: dict[str, Mapping[str, TierLaw]] = {}
         self._epochs: set[int] = set()
         self._keys = Once()
 
     def plan(self, record: PlanRecord) -> None:
         """Learn the laws that a plan brings to its chain."""
-        self._planned.setdefault(record.chain, set()).update(tier.law.identity for tier in record.tiers)
+        self._planned[record.chain] = joined(self._planned.get(record.chain), record.laws)
 
     def epoch(self, number: int) -> None:
         """Learn that an epoch of the owners' secrets is in force."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
 
 from tiers.accounting.charges import LedgerKind
 from tiers.identity import DrawSpec, TierLaw
@@ -18,6 +20,8 @@ __all__ = [
     "History",
     "PlanRecord",
     "SaleRecord",
+    "joined",
+    "named",
 ]
 
 ChainKey = tuple[str, str]
@@ -50,7 +54,7 @@ class ClaimedTier:
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A product's plan on a chain."""
+    """A product's plan on a chain; `laws` are those of its tiers, by identity: one mapping for all equal plans."""
 
     leaf: int
     product: str
@@ -59,6 +63,10 @@ class PlanRecord:
     snapshot: str
     fingerprint: str
     tiers: tuple[ClaimedTier, ...]
+    laws: Mapping[str, TierLaw] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "laws", named(tuple([tier.law for tier in self.tiers])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +137,24 @@ class Evidence:
 
     openings: Mapping[ChainKey, tuple[bytes, tuple[int, ...]]]
     keys: Mapping[ChainKey, bytes]
+
+
+def joined(known: Mapping[str, TierLaw] | None, more: Mapping[str, TierLaw]) -> Mapping[str, TierLaw]:
+    """Return the laws of a chain after a further plan; the plan's own mapping where it is the first.
+
+    Example:
+        >>> joined(None, {}), joined({}, {})
+        ({}, {})
+    """
+    return more if known is None else {**known, **more}
+
+
+@lru_cache(maxsize=4096)
+def named(laws: tuple[TierLaw, ...]) -> Mapping[str, TierLaw]:
+    """Return laws by identity, in their order: the same mapping for the same laws.
+
+    Example:
+        >>> dict(named(()))
+        {}
+    """
+    return MappingProxyType({law.identity: law for law in laws})

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tiers.audit.findings import Finding
 from tiers.audit.provenance import due_sampler
@@ -111,12 +112,20 @@ def replay(history: History, evidence: Evidence) -> Replay:
 
 def _far(draw: DrawRecord, answers: list[tuple[int, ...]]) -> bool:
     """Whether a draw and its parents lie further apart than noise of these rates ever does (2⁻¹²⁸ an entry)."""
-    noises = [law.noise for law in (draw.spec.law, *draw.spec.parents)]
-    rates = [noise.rate for noise in noises if isinstance(noise, TwoSidedGeometric)]
-    if len(rates) < len(noises):
+    limit = _limit(draw.spec.law, draw.spec.parents)
+    if limit is None:
         return False
-    limit = math.ceil(_REACH / min(rates))
+    if len(answers) == 2:
+        return any(abs(own - above) > limit for own, above in zip(*answers, strict=True))
     return any(max(entries) - min(entries) > limit for entries in zip(*answers, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def _limit(law: TierLaw, parents: tuple[TierLaw, ...]) -> int | None:
+    """How far entries may lie apart; None for families whose samplers do not mind."""
+    noises = [each.noise for each in (law, *parents)]
+    rates = [noise.rate for noise in noises if isinstance(noise, TwoSidedGeometric)]
+    return math.ceil(_REACH / min(rates)) if len(rates) == len(noises) else None
 
 
 def _where(draw: DrawRecord) -> str:

@@ -9,50 +9,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiers.audit.alphabet import Alphabet, bridge_alphabet
-from tiers.audit.bets import BETS, Bets, bets_on, dirichlet_log, plain_bets
-from tiers.audit.independence import CLASSES, LAGS, REPEATS, Classes, Habits, classes_of, repeat_logs
+from tiers.audit.bets import BETS, dirichlet_logs
+from tiers.audit.independence import CLASSES, Habits
+from tiers.audit.repeats import KINDS, WIDTHS, Repeats, mixed
+from tiers.audit.steps import Edge, Seen, Step, pair_name, steps_of
 from tiers.audit.wealth import ProcessState, Wealth
-from tiers.chain.steps import Between, between, step_law
 from tiers.errors import InvalidParameterError
-from tiers.identity import Role, TierLaw
-from tiers.noise.law import NoiseLaw
 
-__all__ = ["ALPHA", "Alarm", "Edge", "PairState", "Watch", "WatchState", "pair_name"]
+__all__ = ["ALPHA", "Alarm", "Answered", "PairState", "Watch", "WatchState", "pair_name"]
 
 ALPHA = Fraction(1, 10**6)
 """The probability of any false alarm over a market's life: half for the pairs, a quarter pooled, a quarter repeats."""
 
-_LEARNER = 0.25
-_MEMORY = 4096
-_WIDTHS = (len(LAGS) * len(REPEATS), len(REPEATS), len(REPEATS))
+_LAW, _POOLED, _REPEATS = "law", "pooled", "repeats between"
+_ALL = "all pairs"
 _Ints = NDArray[np.int64]
-_Floats = NDArray[np.float64]
-
-
-class Edge(Protocol):
-    """A step between two tiers of one chain: all of a draw that a watch needs to know; a `DrawSpec` is one."""
-
-    @property
-    def chain(self) -> str:
-        """Return the chain's name."""
-
-    @property
-    def role(self) -> Role:
-        """Return what the draw was made from."""
-
-    @property
-    def law(self) -> TierLaw:
-        """Return the law of the drawn tier."""
-
-    @property
-    def parents(self) -> tuple[TierLaw, ...]:
-        """Return the laws of its parents, upper first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +46,14 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """An alarm after which its process was started anew, and the leaf up to which it had seen the log by then."""
+
+    alarm: Alarm
+    leaf: int
+
+
+@dataclass(frozen=True, slots=True)
 class PairState:
     """What is kept of one step between two tiers: letters seen, its process, the last draw up to 4,096 entries."""
 
@@ -86,7 +69,9 @@ class WatchState:
 
     Args:       leaf: of the log up to which draws are in it. pairs: in the order in which they were first seen.
                 pooled: the process over all pairs. repeats: between bins, chains and tiers, with the learners' tables
-                (habits) and what these were paid.
+                (habits) and what these were paid. places: of the pairs' and the shared processes' limits in the series
+                of all limits; none for a state of a watch that has never started a process anew. answered: alarms
+                after which it did.
     """
 
     alpha: str
@@ -98,6 +83,8 @@ class WatchState:
     paid: tuple[float, ...]
     chain: str
     above: tuple[int, ...]
+    places: tuple[int, ...] = ()
+    answered: tuple[Answered, ...] = ()
 
 
 @dataclass(slots=True)
@@ -105,7 +92,6 @@ class _Pair:
     place: int
     counts: _Ints
     wealth: Wealth = field(default_factory=lambda: Wealth.of_bets(len(BETS)))
-    last: _Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(slots=True)
@@ -114,7 +100,8 @@ class Watch:
 
     Law:        pair i (in the order of first sight): e = ¼·learner + ¾·wealth, alarm at e ≥ 2·i(i+1)/α; pooled: the
                 wealth of each bet multiplied over all pairs, alarm at 4/α; repeats between bins, between chains,
-                between tiers: mixed as for a pair, alarm at 12/α each. The rates sum to at most α.
+                between tiers: mixed as for a pair, alarm at 12/α each. A process that starts anew after an alarm takes
+                the next i. The rates sum to at most α.
     Guarantee:  if every draw that is fed has its claimed law given all before it, the probability of any alarm, ever,
                 is at most α.
     Args:       alpha: the rate, a Fraction in (0, 1).
@@ -129,62 +116,122 @@ class Watch:
     leaf: int = -1
     _pairs: dict[str, _Pair] = field(default_factory=dict)
     _pooled: Wealth = field(default_factory=lambda: Wealth.of_bets(len(BETS)))
-    _repeats: list[Wealth] = field(default_factory=lambda: [Wealth.of_bets(size) for size in _WIDTHS])
-    _habits: list[Habits] = field(default_factory=lambda: [Habits() for _ in _WIDTHS])
-    _chain: str = ""
-    _above: _Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _repeats: Repeats = field(default_factory=Repeats)
+    _anew: dict[str, int] = field(default_factory=dict)
+    _answered: list[Answered] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, Fraction) or not 0 < self.alpha < 1:
             raise InvalidParameterError("alpha", "a Fraction with 0 < α < 1", self.alpha)
 
     def see(self, spec: Edge, values: Sequence[int] | _Ints, gaps: Sequence[int] | None = None) -> None:
-        """Take in one draw: what it added to its upper parent, entry by entry.
+        """Take in one draw; as `see_all` of it alone."""
+        self.see_all([Seen(spec, values, gaps)])
 
-        Args:       spec: a residual or a bridge. values: the draw's answer minus its upper parent's. gaps: for a bridge
-                    the lower parent's answer minus the upper one's.
+    def see_all(self, draws: Sequence[Seen]) -> None:
+        """Take in draws, each after those before it, and look at every process after each of them.
+
+        However they are taken together, they leave the same state; where one is refused, none of them leaves anything.
+
         Raises:     InvalidParameterError: a truth draw, values off the lattice, or gaps of another length.
+        Example:
+            >>> from tiers.budget import Ladder
+            >>> from tiers.chain import plan, specs
+            >>> draw = specs("0" * 64, plan(Ladder.parse(["2", "1"]), 1), epoch=1, grain=0, length=2)[1]
+            >>> together, alone = Watch(), Watch()
+            >>> together.see_all([Seen(draw, [0, 1]), Seen(draw, [2, 0])])
+            >>> alone.see(draw, [0, 1]), alone.see(draw, [2, 0]), together.state() == alone.state()
+            (None, None, True)
         """
-        noises = tuple(parent.noise for parent in spec.parents)
-        if spec.role is Role.RESIDUAL:
-            self._residual(spec, bets_on(step_law(spec.role, spec.law.noise, noises)), values)
-        elif spec.role is Role.BRIDGE and gaps is not None and len(gaps) == len(values):
-            self._bridge(spec, between(spec.role, spec.law.noise, noises), values, gaps)
-        else:
-            raise InvalidParameterError("draw", "a residual, or a bridge with one gap an entry", spec.role.value)
+        steps = steps_of(draws)
+        gains, counts = np.zeros((len(draws), len(BETS))), np.zeros(len(draws), np.int64)
+        for step in steps:
+            places = list(step.places)
+            gains[places], counts[places] = step.gains, step.counts
+            self._law(step)
+        if steps:
+            self._pooled.look(float(self._pooled.run(gains, counts).max()))
+            self._repeats.see([draw.edge.chain for draw in draws], steps)
+
+    def _law(self, step: Step) -> None:
+        pair = self._pairs.get(step.name)
+        if pair is None:
+            letters = 0 if step.alphabet is None else step.alphabet.size
+            pair = self._pairs[step.name] = _Pair(self._next(), np.zeros(letters, np.int64))
+        learnt = np.zeros(len(step.places))
+        if step.alphabet is not None and step.letters is not None:
+            size = step.alphabet.size
+            rows = np.arange(len(step.letters))[:, None] * size
+            seen = np.bincount((rows + step.letters).ravel(), minlength=len(step.letters) * size)
+            grown = pair.counts + np.cumsum(seen.reshape(-1, size), axis=0)
+            learnt, pair.counts = dirichlet_logs(grown, step.alphabet), grown[-1].copy()
+        pair.wealth.look(mixed(learnt, pair.wealth.run(step.gains, step.counts)))
 
     def alarms(self) -> tuple[Alarm, ...]:
-        """Return every process that has reached its limit at any look so far; an alarm is never taken back."""
-        processes = [
-            ("law", name, 2 * (pair.place + 1) * (pair.place + 2), pair.wealth) for name, pair in self._pairs.items()
-        ]
-        processes += [(name, "all pairs", share, wealth) for name, share, wealth in self._shared()]
+        """Return every process that has reached its limit at any look since it was last started anew."""
         return tuple(
             Alarm(kind, pair, wealth.peak, self._limit(share), wealth.values)
-            for kind, pair, share, wealth in processes
+            for kind, pair, share, wealth in self._processes()
             if wealth.peak >= self._limit(share)
         )
 
+    def answered(self) -> tuple[Answered, ...]:
+        """Return the alarms after which a process was started anew: none of them is ever taken back."""
+        return tuple(self._answered)
+
+    def answer(self, alarm: Alarm) -> None:
+        """Keep an alarm among the answered ones and start its process anew, so that it tells what is wrong from now on.
+
+        The new start takes the next i of the pairs' limits 2·i(i+1)/α, so that all rates ever given sum to at most α.
+
+        Raises:     InvalidParameterError: an alarm that this watch has not raised.
+        Example:
+            >>> Watch().answer(Alarm("pooled", "all pairs", 20.0, 15.0, 8))
+            Traceback (most recent call last):
+            tiers.errors.InvalidParameterError: alarm: expected one that stands, got 'pooled all pairs'
+        """
+        if alarm not in self.alarms():
+            raise InvalidParameterError("alarm", "one that stands", f"{alarm.process} {alarm.pair}")
+        place = self._next()
+        self._answered.append(Answered(alarm, self.leaf))
+        if alarm.process == _LAW:
+            self._pairs[alarm.pair] = _Pair(place, np.zeros_like(self._pairs[alarm.pair].counts))
+            return
+        self._anew[alarm.process] = place
+        if alarm.process == _POOLED:
+            self._pooled = Wealth.of_bets(len(BETS))
+            return
+        kind = KINDS.index(alarm.process.removeprefix(_REPEATS).strip())
+        self._repeats.wealths[kind], self._repeats.habits[kind] = Wealth.of_bets(WIDTHS[kind]), Habits()
+
     def peaks(self) -> Mapping[str, float]:
         """Return the largest log wealth of every process so far, for a page to draw."""
-        named = {f"law {name}": pair.wealth.peak for name, pair in self._pairs.items()}
-        return named | {name: wealth.peak for name, _, wealth in self._shared()}
+        return {f"{kind} {pair}" if kind == _LAW else kind: wealth.peak for kind, pair, _, wealth in self._processes()}
 
     def state(self) -> WatchState:
         """Return what must be kept to go on later."""
+        repeats, nothing = self._repeats, np.zeros(0, np.int64)
+        shared = [self._anew.get(kind, -1) for kind, _, _ in self._shared()]
         return WatchState(
             alpha=str(self.alpha),
             leaf=self.leaf,
             pairs=tuple(
-                PairState(name, tuple(pair.counts.tolist()), pair.wealth.state(), tuple(pair.last.tolist()))
+                PairState(
+                    name,
+                    tuple(pair.counts.tolist()),
+                    pair.wealth.state(),
+                    tuple(repeats.last.get(name, nothing).tolist()),
+                )
                 for name, pair in self._pairs.items()
             ),
             pooled=self._pooled.state(),
-            repeats=tuple(wealth.state() for wealth in self._repeats),
-            habits=tuple(tuple(habits.table.ravel().tolist()) for habits in self._habits),
-            paid=tuple(habits.paid for habits in self._habits),
-            chain=self._chain,
-            above=tuple(self._above.tolist()),
+            repeats=tuple(wealth.state() for wealth in repeats.wealths),
+            habits=tuple(tuple(habits.table.ravel().tolist()) for habits in repeats.habits),
+            paid=tuple(habits.paid for habits in repeats.habits),
+            chain=repeats.chain,
+            above=tuple(repeats.above.tolist()),
+            places=(*(pair.place for pair in self._pairs.values()), *shared) if self._answered else (),
+            answered=self.answered(),
         )
 
     @classmethod
@@ -194,110 +241,48 @@ class Watch:
         Raises:     InvalidParameterError: a state of another version, with other bets.
         """
         made = cls(Fraction(state.alpha), state.leaf)
-        for place, pair in enumerate(state.pairs):
-            made._pairs[pair.name] = _Pair(
-                place,
-                np.array(pair.counts, np.int64),
-                Wealth.of(pair.process, len(BETS)),
-                np.array(pair.last, np.int64),
-            )
+        places = state.places or (*range(len(state.pairs)), *(-1 for _ in made._shared()))
+        if len(places) != len(state.pairs) + len(made._shared()):
+            raise InvalidParameterError("state", "a place for each process", len(places))
+        for place, pair in zip(places, state.pairs, strict=False):
+            counts = np.array(pair.counts, np.int64)
+            made._pairs[pair.name] = _Pair(place, counts, Wealth.of(pair.process, len(BETS)))
+        shared = zip(made._shared(), places[len(state.pairs) :], strict=True)
+        made._anew = {kind: place for (kind, _, _), place in shared if place >= 0}
+        made._answered = list(state.answered)
         made._pooled = Wealth.of(state.pooled, len(BETS))
-        made._repeats = [Wealth.of(each, width) for each, width in zip(state.repeats, _WIDTHS, strict=True)]
-        made._habits = [
-            Habits(np.array(table, np.int64).reshape(CLASSES, CLASSES), paid)
-            for table, paid in zip(state.habits, state.paid, strict=True)
-        ]
-        made._chain, made._above = state.chain, np.array(state.above, np.int64)
+        made._repeats = Repeats(
+            wealths=[Wealth.of(each, width) for each, width in zip(state.repeats, WIDTHS, strict=True)],
+            habits=[
+                Habits(np.array(table, np.int64).reshape(CLASSES, CLASSES), paid)
+                for table, paid in zip(state.habits, state.paid, strict=True)
+            ],
+            chain=state.chain,
+            above=np.array(state.above, np.int64),
+            last={pair.name: np.array(pair.last, np.int64) for pair in state.pairs if pair.last},
+        )
         return made
 
+    def _processes(self) -> list[tuple[str, str, int, Wealth]]:
+        """Every process: its kind, its pair, the share of α that it has (one part in so many), its wealth."""
+        pairs = [(_LAW, name, _share(pair.place), pair.wealth) for name, pair in self._pairs.items()]
+        shared = [
+            (kind, _ALL, _share(self._anew[kind]) if kind in self._anew else share, wealth)
+            for kind, share, wealth in self._shared()
+        ]
+        return pairs + shared
+
     def _shared(self) -> list[tuple[str, int, Wealth]]:
-        repeats = zip(("bins", "chains", "tiers"), self._repeats, strict=True)
-        return [("pooled", 4, self._pooled), *((f"repeats between {kind}", 12, wealth) for kind, wealth in repeats)]
+        repeats = zip(KINDS, self._repeats.wealths, strict=True)
+        return [(_POOLED, 4, self._pooled), *((f"{_REPEATS} {kind}", 12, wealth) for kind, wealth in repeats)]
 
     def _limit(self, share: int) -> float:
         return math.log(share) - math.log(self.alpha)
 
-    def _pair(self, name: str, letters: int) -> _Pair:
-        if name not in self._pairs:
-            self._pairs[name] = _Pair(len(self._pairs), np.zeros(letters, np.int64))
-        return self._pairs[name]
-
-    def _residual(self, spec: Edge, bets: Bets, values: Sequence[int] | _Ints) -> None:
-        letters = bets.alphabet.letters(values)
-        pair = self._pair(pair_name(spec), bets.alphabet.size)
-        seen = np.bincount(letters, minlength=bets.alphabet.size)
-        gain = bets.logs @ seen
-        if bets.residues is not None and bets.residue_logs is not None:
-            gain = gain + bets.residue_logs @ np.bincount(bets.residues.letters(values), minlength=bets.residues.size)
-        pair.counts += seen
-        self._law(pair, gain, len(letters), dirichlet_log(pair.counts, bets.alphabet))
-        self._between(spec, pair, bets.alphabet, letters)
-
-    def _bridge(self, spec: Edge, law: Between, values: Sequence[int] | _Ints, gaps: Sequence[int]) -> None:
-        pair = self._pair(pair_name(spec), 0)
-        gain, tested = np.zeros(len(BETS)), 0
-        deviation = (law.first.variance() * law.second.variance() / law.whole.variance()) ** 0.5
-        for gap in sorted(set(gaps)):
-            alphabet = bridge_alphabet(law, gap)
-            if alphabet is None:
-                continue
-            here = [int(value) for value, each in zip(values, gaps, strict=True) if each == gap]
-            seen = np.bincount(alphabet.letters(here), minlength=alphabet.size)
-            gain, tested = gain + plain_bets(alphabet, deviation) @ seen, tested + len(here)
-        self._law(pair, gain, tested, 0.0)
-
-    def _law(self, pair: _Pair, gain: _Floats, count: int, learner: float) -> None:
-        for wealth in (pair.wealth, self._pooled):
-            wealth.add(gain, count)
-        pair.wealth.look(_mixed(learner, pair.wealth))
-        self._pooled.look(self._pooled.log_e())
-
-    def _between(self, spec: Edge, pair: _Pair, alphabet: Alphabet, letters: _Ints) -> None:
-        groups = classes_of(alphabet)
-        classes = groups.of_letter[letters]
-        bins, chains, tiers = self._repeats
-        if len(letters) > 1:
-            gains = [
-                repeat_logs(letters[lag:], groups, letters[:-lag], classes[:-lag])
-                if lag < len(letters)
-                else np.zeros(len(REPEATS))
-                for lag in LAGS
-            ]
-            bins.add(np.concatenate(gains), len(letters) - 1)
-            self._repeat(0, classes[:-1], classes[1:], groups)
-        size = min(len(letters), len(pair.last))
-        if size:
-            before = pair.last[:size]
-            chains.add(repeat_logs(letters[:size], groups, before, groups.of_letter[before]), size)
-            self._repeat(1, groups.of_letter[before], classes[:size], groups)
-        shared = min(len(letters), len(self._above)) if spec.chain == self._chain else 0
-        if shared:
-            tiers.add(repeat_logs(letters[:shared], groups, None, self._above[:shared]), shared)
-            self._repeat(2, self._above[:shared], classes[:shared], groups)
-        pair.last, self._chain, self._above = letters[:_MEMORY], spec.chain, classes[:_MEMORY]
-
-    def _repeat(self, kind: int, before: _Ints, classes: _Ints, groups: Classes) -> None:
-        habits, wealth = self._habits[kind], self._repeats[kind]
-        habits.see(before, classes, groups)
-        wealth.look(_mixed(habits.log_e(), wealth))
+    def _next(self) -> int:
+        """The first place in the series of limits that has never been given."""
+        return 1 + max((*(pair.place for pair in self._pairs.values()), *self._anew.values()), default=-1)
 
 
-def _mixed(learner: float, wealth: Wealth) -> float:
-    return float(np.logaddexp(math.log(_LEARNER) + learner, math.log(1 - _LEARNER) + wealth.log_e()))
-
-
-def pair_name(spec: Edge) -> str:
-    """Return the name of a step: the laws it leads from and to, whatever the chain.
-
-    Example:
-        >>> from tiers.budget import Ladder
-        >>> from tiers.chain import plan, specs
-        >>> pair_name(specs("0" * 64, plan(Ladder.parse(["2", "1"]), 1), epoch=1, grain=0, length=1)[1])
-        'residual tsg rate=2 → tsg rate=1'
-    """
-    laws = [spec.parents[0].noise, spec.law.noise, *(parent.noise for parent in spec.parents[1:])]
-    return f"{spec.role.value} {' → '.join(_law_name(law) for law in laws)}"
-
-
-def _law_name(law: NoiseLaw) -> str:
-    return " ".join([law.family, *(f"{name}={text}" for name, text in sorted(law.parameters().items()))])
+def _share(place: int) -> int:
+    return 2 * (place + 1) * (place + 2)

@@ -53,18 +53,35 @@ class Wealth:
 
     def add(self, gain: _Floats, count: int) -> None:
         """Book what each bet won, as logs, over so many values."""
-        if self.values // BLOCK > self.block:
-            self.block = self.values // BLOCK
-            self.recent = np.zeros(len(gain))
-        self.whole += gain
-        self.recent += gain
-        self.values += count
+        self.run(gain[None, :], np.array([count]))
+
+    def run(self, gains: _Floats, counts: NDArray[np.int64]) -> _Floats:
+        """Book several rows one after the other; return the logarithm of the process after each of them.
+
+        Args:       gains: one row a booking, one column a bet. counts: the values of each row.
+        Example:
+            >>> made, rows = Wealth.of_bets(2), np.log([[2.0, 0.5], [2.0, 0.5]])
+            >>> [round(math.exp(log), 6) for log in made.run(rows, np.array([1, 1]))]
+            [1.1875, 1.84375]
+        """
+        found, at = np.empty(len(gains)), 0
+        blocks = (self.values + np.cumsum(counts) - counts) // BLOCK
+        while at < len(gains):
+            if blocks[at] > self.block:
+                self.block, self.recent = int(blocks[at]), np.zeros(len(self.recent))
+            end = int(np.searchsorted(blocks, self.block, side="right"))
+            whole, recent = (
+                np.cumsum(np.concatenate([start[None, :], gains[at:end]]), axis=0)[1:]
+                for start in (self.whole, self.recent)
+            )
+            found[at:end] = _log_e(whole, recent, self.block)
+            self.whole, self.recent, at = whole[-1].copy(), recent[-1].copy(), end
+        self.values += int(counts.sum())
+        return found
 
     def log_e(self) -> float:
         """Return the logarithm of the process as it stands."""
-        blocks = self.block
-        fresh = np.logaddexp(log_mean(self.recent) - math.log((blocks + 1) * (blocks + 2)), -math.log(blocks + 2))
-        return float(np.logaddexp(log_mean(self.whole), fresh)) - math.log(2)
+        return float(_log_e(self.whole[None, :], self.recent[None, :], self.block)[0])
 
     def look(self, log_e: float) -> None:
         """Remember the largest value that any look has seen."""
@@ -85,12 +102,19 @@ class Wealth:
         return cls(np.array(state.whole), np.array(state.recent), state.values, state.block, state.peak)
 
 
-def log_mean(wealth: _Floats) -> float:
-    """Return log of the mean of e^wealth.
+def log_mean(wealth: _Floats) -> _Floats:
+    """Return, for each row, log of the mean of e^wealth.
 
     Example:
-        >>> round(log_mean(np.log([1.0, 3.0])), 9) == round(math.log(2), 9)
+        >>> [round(float(log), 9) for log in log_mean(np.log([[1.0, 3.0]]))] == [round(math.log(2), 9)]
         True
     """
-    top = float(wealth.max())
-    return top + math.log(float(np.exp(wealth - top).mean()))
+    top = wealth.max(axis=1)
+    logs: _Floats = top + np.log(np.exp(wealth - top[:, None]).mean(axis=1))
+    return logs
+
+
+def _log_e(whole: _Floats, recent: _Floats, blocks: int) -> _Floats:
+    fresh = np.logaddexp(log_mean(recent) - math.log((blocks + 1) * (blocks + 2)), -math.log(blocks + 2))
+    logs: _Floats = np.logaddexp(log_mean(whole), fresh) - math.log(2)
+    return logs

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from tiers.canonical import canonical_bytes
 from tiers.chain.balls import StepLaw
 from tiers.chain.planner import ChainPlan
 from tiers.chain.steps import between, sampler_of, step_law, step_sampler, step_vector
@@ -156,8 +155,14 @@ def draw_arrays(
 
 
 def answer_bytes(answer: Sequence[int]) -> bytes:
-    """Return the canonical bytes of an answer: its integers as decimal strings, in canonical key order."""
-    return canonical_bytes([str(value) for value in answer])
+    """Return the canonical bytes of an answer: its integers as decimal strings, in canonical key order.
+
+    Example:
+        >>> answer_bytes([12, -3]), answer_bytes([])
+        (b'["12","-3"]', b'[]')
+    """
+    texts = '","'.join([str(value) for value in answer])
+    return f'["{texts}"]'.encode() if len(answer) else b"[]"
 
 
 def _law_of(spec: DrawSpec) -> StepLaw:

@@ -13,6 +13,7 @@ __all__ = [
     "check_epsilon",
     "check_half_width",
     "check_loss",
+    "gaussian_delta",
     "gaussian_variance",
     "greatest",
     "least",
@@ -24,21 +25,27 @@ _DIGITS = 12
 _DECADE: int = 9 * 10 ** (_DIGITS - 1)
 
 
-def least(lacks: Callable[[Fraction], float], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
+def least(
+    lacks: Callable[[Fraction], float], guess: Fraction, low: Fraction, high: Fraction, digits: int = _DIGITS
+) -> Fraction:
     """Return the least decimal x of 12 digits in [low, high] with lacks(x) ≤ 0, for `lacks` falling in x.
 
     Args:       lacks: a measure of what is missing, or a plain truth value of "not enough"; a measure is interpolated
-                (about 10 evaluations), a truth value bisected (about 50). guess: where to look first.
-    Returns:    an x at which `lacks` was at most 0 and whose lower neighbour failed: at most 10⁻¹¹ too large.
+                (about 10 evaluations), a truth value bisected (about 50). guess: where to look first. digits: fewer
+                where `lacks` is dear; low and high are then of no more digits.
+    Returns:    an x at which `lacks` was at most 0 and whose lower neighbour failed: at most 10^(1−digits) too large.
     Raises:     InvalidParameterError: something is missing even at `high`.
     Example:
         >>> least(lambda x: x * x < 2, Fraction(1), Fraction(1, 1000), Fraction(1000))
         Fraction(70710678119, 50000000000)
         >>> least(lambda x: 2.0 - x * x, Fraction(1), Fraction(1, 1000), Fraction(1000))
         Fraction(70710678119, 50000000000)
+        >>> least(lambda x: 2.0 - x * x, Fraction(1), Fraction(1, 1000), Fraction(1000), digits=4)
+        Fraction(283, 200)
     """
-    bottom, top = _bracket(lambda place: lacks(_value(place)), guess, low, high)
-    return _value(top) if top is not None else _refuse(bottom)
+    unit = 10 ** (_DIGITS - digits)
+    bottom, top = _bracket(lambda place: lacks(_value(place * unit)), guess, low, high, unit)
+    return _value(top * unit) if top is not None else _refuse(bottom * unit)
 
 
 def greatest(holds: Callable[[Fraction], float], guess: Fraction, low: Fraction, high: Fraction) -> Fraction:
@@ -68,14 +75,16 @@ def log_excess(delta: float, allowed: Fraction) -> float:
     return min(measure, 0.0) if enough else max(measure, 1e-16)
 
 
-def _bracket(lacks: Callable[[int], float], guess: Fraction, low: Fraction, high: Fraction) -> tuple[int, int | None]:
+def _bracket(
+    lacks: Callable[[int], float], guess: Fraction, low: Fraction, high: Fraction, unit: int = 1
+) -> tuple[int, int | None]:
     """Return (t − 1, t) for the least place t with lacks(t) ≤ 0, or (last, None): strides from the guess, close in."""
-    first, last = _place(low), _place(high)
-    place = min(max(_place(guess), first), last)
+    first, last, decade = _place(low) // unit, _place(high) // unit, _DECADE // unit
+    place = min(max(_place(guess) // unit, first), last)
     value = lacks(place)
     smooth = not isinstance(value, bool)
-    share = abs(value) * (1 + 9 * (place % _DECADE) / _DECADE) / 128  # δ falls like the 14th power, or so
-    stride = max(1, int(_DECADE * min(share, 0.125))) if smooth else _DECADE // 64
+    share = abs(value) * (1 + 9 * (place % decade) / decade) / 128  # δ falls like the 14th power, or so
+    stride = max(1, int(decade * min(share, 0.125))) if smooth else decade // 64
     while True:
         end = last if value > 0 else first
         if place == end:
@@ -175,11 +184,19 @@ def gaussian_variance(epsilon: Fraction, delta: Fraction, change_set: ChangeSet)
     low, high = -40.0, 40.0
     for _ in range(48):
         middle = (low + high) / 2
-        mu = math.exp(middle)
-        tail = math.erfc((mu / 2 + loss / mu) / math.sqrt(2))
-        more = math.erfc((loss / mu - mu / 2) / math.sqrt(2)) - (math.exp(loss) * tail if tail else 0.0)
-        low, high = (low, middle) if more > 2 * wanted else (middle, high)
+        low, high = (low, middle) if gaussian_delta(math.exp(middle), loss) > wanted else (middle, high)
     return squares * math.exp(-2 * low)
+
+
+def gaussian_delta(mu: float, loss: float) -> float:
+    """Return about δ(ε) of Gaussian noise under a change of μ deviations: where to start a search.
+
+    Example:
+        >>> round(gaussian_delta(1.0, 1.0), 4)
+        0.1269
+    """
+    tail = math.erfc((mu / 2 + loss / mu) / math.sqrt(2))
+    return (math.erfc((loss / mu - mu / 2) / math.sqrt(2)) - (math.exp(min(loss, 700.0)) * tail if tail else 0.0)) / 2
 
 
 def check_epsilon(epsilon: Fraction) -> Fraction:

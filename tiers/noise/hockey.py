@@ -10,7 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tiers.errors import InvalidParameterError
-from tiers.noise.tails import Tails
+from tiers.noise.calibrate import gaussian_delta
+from tiers.noise.tails import TableTails, Tails
 from tiers.real import exact, floor_scaled
 
 __all__ = ["TailsOf", "delta_of_shift", "delta_units", "epsilon_of_shift", "float_above", "gamma_units"]
@@ -89,14 +90,22 @@ def _bracket(gains: Callable[[int], bool], tails: Tails, shift: int, gamma: int)
     least, most = -(shift // 2) - 1, tails.reach + 1
     if not tails.variance or gamma.bit_length() > tails.bits + 900:
         return least, most
-    loss = math.log(gamma / (1 << tails.bits)) / shift
-    guess = Fraction(tails.variance) * Fraction(math.sinh(min(loss, 600.0))) - Fraction(shift, 2)
-    place, stride = min(max(round(guess), least + 1), most - 1), 1
-    if gains(place):
-        while place - stride > least and gains(place - stride):
+    return _around(gains, _crossing(tails, shift, math.log(gamma / (1 << tails.bits))), least, most)
+
+
+def _crossing(tails: Tails, shift: int, loss: float) -> int:
+    guess = Fraction(tails.variance) * Fraction(math.sinh(min(loss / shift, 600.0))) - Fraction(shift, 2)
+    return min(max(round(guess), -(shift // 2)), tails.reach)
+
+
+def _around(holds: Callable[[int], bool], place: int, least: int, most: int) -> tuple[int, int]:
+    """Return low < high from `least` to `most` around the place where `holds` becomes true, found from a good guess."""
+    stride = 1
+    if holds(place):
+        while place - stride > least and holds(place - stride):
             place, stride = place - stride, 4 * stride
         return max(least, place - stride), place
-    while place + stride < most and not gains(place + stride):
+    while place + stride < most and not holds(place + stride):
         place, stride = place + stride, 4 * stride
     return place, min(most, place + stride)
 
@@ -111,7 +120,7 @@ def epsilon_of_shift(tails_of: TailsOf, shift: int, delta: Fraction) -> float:
         >>> round(epsilon_of_shift(Skellam(Fraction(712043726159, 10**11)).tails, 1, Fraction(1, 10**6)), 10)
         1.0
     """
-    if not isinstance(delta, Fraction) or not 0 < delta < 1:
+    if not isinstance(delta, Fraction) or not 0 < delta.numerator < delta.denominator:
         raise InvalidParameterError("delta", "a Fraction with 0 < δ < 1", delta)
     bits = _FIRST_BITS
     while True:
@@ -155,15 +164,46 @@ def _holds(tails: Tails, shift: int, epsilon: float, delta: Fraction) -> bool:
 def _best_tail(tails: Tails, shift: int, unit: int) -> int:
     """Return the t at which (P(X ≥ t) − δ)/P(X ≥ t + d) peaks: it rises while it exceeds P(X = t)/P(X = t + d)."""
     mass, tail = tails.mass, tails.tail
+
+    def falls(t: int) -> bool:
+        top = tail(t) - unit
+        return top <= 0 or top * mass(t + shift) < mass(t) * tail(t + shift)
+
     low, high = -(shift // 2) - 1, tails.reach + 1
+    if tails.variance:
+        low, high = _around(falls, _peak(tails, shift, unit), low, high)
+    elif isinstance(tails, TableTails) and not falls(1):
+        return _best_of_table(tails, shift, unit)
+    return _first(falls, low, high)
+
+
+def _best_of_table(tails: TableTails, shift: int, unit: int) -> int:
+    """Return what `_best_tail` does where that is above 1, by the same search in the table's own lists."""
+    masses, sums, last = tails.masses, tails.tails, tails.reach - shift
+    low, high = 1, tails.reach + 1
     while high - low > 1:
         middle = (low + high) // 2
-        top = tail(middle) - unit
-        if top > 0 and top * mass(middle + shift) >= mass(middle) * tail(middle + shift):
-            low = middle
-        else:
+        top, after = sums[middle] - unit, middle + shift
+        if top <= 0 or (middle <= last and top * masses[after] < masses[middle] * sums[after]):
             high = middle
+        else:
+            low = middle
     return high
+
+
+def _peak(tails: Tails, shift: int, unit: int) -> int:
+    """Return about the best t of a near-Gaussian law: where the Gaussian's loss is crossed, once made better.
+
+    The loss that a t gives is crossed where the quotient at that loss is best (Dinkelbach): the error is squared.
+    """
+    mu, share = shift / math.sqrt(tails.variance), unit / (1 << tails.bits)
+    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(2 * max(1.0, -math.log(share or 1e-300))) + 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(mu, middle) > share else (low, middle)
+    place = _crossing(tails, shift, high)
+    over, under = tails.tail(place) - unit, tails.tail(place + shift)
+    return _crossing(tails, shift, _log1p(over - under, under)) if over > under > 0 else place
 
 
 @lru_cache(maxsize=4096)

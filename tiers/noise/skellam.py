@@ -35,6 +35,7 @@ __all__ = ["Skellam"]
 _RATE_LEAST = Fraction(1, 10**30)
 _RATE_MOST = Fraction(10**30)
 _TABLE_RATE = 10**6
+_DEAR_RATE = 10**4  # above it a table costs more than the masses that one search reads
 _TABLE_BITS = 192
 
 
@@ -101,7 +102,7 @@ class Skellam:
     def pmf(self, k: int) -> float:
         """Return P(X = k), right to the last digits at any rate; 0.0 only where it underflows."""
         if self.rate <= _TABLE_RATE:
-            mass = _tails(self.rate, _TABLE_BITS).mass(k)
+            mass = _table_tails(self.rate, _TABLE_BITS).mass(k)
             if mass >> 64:
                 return mass / (1 << _TABLE_BITS)
         with precision(_working_bits(self.rate, k)):
@@ -208,12 +209,18 @@ class Skellam:
 
 
 @lru_cache(maxsize=256)
+def _table_tails(rate: Fraction, bits: int) -> TableTails:
+    return TableTails(skellam_table(rate, bits))
+
+
+@lru_cache(maxsize=256)
 def _tails(rate: Fraction, bits: int) -> Tails:
     reach = skellam_reach(rate, bits + 2)
-    if rate <= _TABLE_RATE and reach < ENTRIES_LIMIT // 2:
-        return TableTails(skellam_table(rate, bits))
+    if rate <= _DEAR_RATE and reach < ENTRIES_LIMIT // 2:
+        return _table_tails(rate, bits)
     law = Skellam(rate)
-    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, max(bits // 2, 84), law.variance())
+    accuracy = max(bits // 2, 84) + math.ceil(2 * rate).bit_length()  # tells P(t) from e^ε·P(t + d) far out as well
+    return BallTails(law.log_pmf_ball, law.log_tail_ball, bits, reach, min(bits, accuracy), law.variance())
 
 
 def _normal_quantile(confidence: Fraction) -> float:
@@ -236,5 +243,5 @@ def _working_bits(rate: Fraction, k: int) -> int:
 
 @lru_cache(maxsize=256)
 def _losses(law: Skellam, shift: int) -> Losses | None:
-    tails = law.tails(192)
-    return losses_of_table(tails, shift) if isinstance(tails, TableTails) else None
+    fits = law.rate <= _TABLE_RATE and skellam_reach(law.rate, _TABLE_BITS + 2) < ENTRIES_LIMIT // 2
+    return losses_of_table(_table_tails(law.rate, _TABLE_BITS), shift) if fits else None

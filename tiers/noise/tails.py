@@ -73,7 +73,8 @@ class TableTails:
 
     def mass(self, k: int) -> int:
         """Return the units of P(X = k)."""
-        return self.masses[abs(k)] if abs(k) <= self.reach else 0
+        k = k if k >= 0 else -k
+        return self.masses[k] if k <= self.reach else 0
 
     def tail(self, k: int) -> int:
         """Return the units of P(X ≥ k)."""

@@ -96,15 +96,21 @@ class SkellamSlabs:
         element, first = high.element[lost], high.first[lost]
         spare, refused, unsure_spare = self.poisson.trials(high.group[lost, 2])
         step = np.where(first, spare, -spare) - np.where(first, high.offset[lost], -high.offset[lost])
-        twice = np.intersect1d(element[first], element[~first])
-        again = np.concatenate([high.element[unsure], element[refused], element[unsure_spare], twice])
-        settled = ~np.isin(element, again)
+        if not len(high.element):
+            return
+        base = int(high.element.min())
+        marked = np.zeros(int(high.element.max()) - base + 1, np.bool_)  # of the elements among which these lie
+        marked[element[first] - base] = True
+        twice = element[~first][marked[element[~first] - base]]
+        marked[element[first] - base] = False
+        marked[np.concatenate([high.element[unsure], element[refused], element[unsure_spare], twice]) - base] = True
+        settled = ~marked[element - base]
         out[element[settled]] += step[settled]
-        places = {place: at for at, place in enumerate(high.element.tolist())}
-        for place in set(again.tolist()):
-            at = places[place]
-            drawn = self._by_definition(high.group[at].tolist(), words, place)
-            out[place] += drawn - int(high.noise[at])
+        found = marked[high.element - base].nonzero()[0]
+        places, at = np.unique(high.element[found], return_index=True)
+        for place, row in zip(places.tolist(), found[at].tolist(), strict=True):
+            drawn = self._by_definition(high.group[row].tolist(), words, place)
+            out[place] += drawn - int(high.noise[row])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Long exports: made by jobs, kept sealed for a while, read by who asked for them."""
