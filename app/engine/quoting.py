@@ -39,6 +39,7 @@ from pricing.quote import Holding, Quote, cheapest_within, confirm, quote
 from tiers.budget import decimal_text, nano_up, parse_decimal, parse_epsilon
 
 __all__ = [
+    "KEPT_SECONDS",
     "QUOTE_SECONDS",
     "Selection",
     "below_ceiling",
@@ -52,7 +53,7 @@ __all__ = [
 ]
 
 QUOTE_SECONDS = 900
-_KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
+KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def offer(
 
 def _forget_lapsed(connection: Connection, caller: Caller, now: datetime) -> None:
     """Delete the caller's quotes that lapsed a while ago: nothing refers to them, and they would pile up for ever."""
-    over = time_text(later(now, -_KEPT_SECONDS))
+    over = time_text(later(now, -KEPT_SECONDS))
     connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
 
 

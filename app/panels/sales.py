@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, delete, func, select
 
 from app.auth.accounts import Caller, Role
 from app.clock import later, new_id, time_text
-from app.engine.quoting import QUOTE_SECONDS, check_licence, confirm_quote
+from app.engine.quoting import KEPT_SECONDS, QUOTE_SECONDS, check_licence, confirm_quote
 from app.errors import (
     ChainFrozenError,
     ConflictError,
@@ -69,6 +69,8 @@ def offer(
     """Quote a tier of a closed round to a caller and store the quote; raises as `_price` does."""
     sold = _on_sale(connection, panel, number)
     offered = _price(connection, caller, panel, number, rank)
+    lapsed = panel_quotes.c.expires_at < time_text(later(now, -KEPT_SECONDS))
+    connection.execute(delete(panel_quotes).where(panel_quotes.c.account_id == caller.id, lapsed))
     identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
     named = {"account_id": caller.id, "panel_id": panel.id, "number": number, "rank": rank}
     connection.execute(

@@ -84,6 +84,8 @@ panel_quotes = Table(
     Column("expires_at", String(32), nullable=False),
 )
 
+Index("ix_panel_quotes_account_id_expires_at", panel_quotes.c.account_id, panel_quotes.c.expires_at)
+
 panel_orders = Table(
     "panel_orders",
     metadata,

@@ -46,6 +46,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["panel_id"], ["panels.id"], name=op.f("fk_panel_quotes_panel_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_panel_quotes")),
     )
+    op.create_index("ix_panel_quotes_account_id_expires_at", "panel_quotes", ["account_id", "expires_at"])
     op.create_table(
         "panel_orders",
         sa.Column("id", sa.String(length=40), nullable=False),
