@@ -86,11 +86,11 @@ class Panel:
         return nano_up(self.plan.ladder.epsilons[0])
 
     def rank(self, epsilon: str) -> int:
-        """Return the tier of an ε, from 0; raises NotFoundError."""
-        try:
-            return self.plan.ladder.epsilons.index(parse_epsilon(epsilon))
-        except ValueError:
-            raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another") from None
+        """Return the tier of an ε, from 0; raises NotFoundError, and InvalidParameterError where it is none."""
+        wanted, menu = parse_epsilon(epsilon), self.plan.ladder.epsilons
+        if wanted not in menu:
+            raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another")
+        return menu.index(wanted)
 
 
 def plan_panel(request: PanelRequest) -> Planned:

@@ -187,7 +187,11 @@ async def reading(
 
 @get(
     "/v1/panels/{panel:str}/rounds/{round:str}/tiers/{tier:str}/reports",
-    opt={"roles": TRADERS, "refuses": (ConflictError, NotAcceptableError, NotEntitledError)},
+    opt={
+        "roles": TRADERS,
+        "refuses": (ConflictError, NotAcceptableError, NotEntitledError),
+        "formats": ReportFormat,
+    },
 )
 async def reports(
     request: Request[Caller, Any, Any],
