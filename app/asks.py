@@ -14,6 +14,7 @@ __all__ = [
     "InclusionQuery",
     "LeavesQuery",
     "PageQuery",
+    "PanelsQuery",
     "SearchQuery",
 ]
 
@@ -34,6 +35,12 @@ class AccountsQuery(_Query, frozen=True, kw_only=True):
 
     after: Identity | None = None
     count: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class PanelsQuery(PageQuery, frozen=True, kw_only=True):
+    """Panels: `q` holds words that all occur."""
+
+    q: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*\Z")] = ""
 
 
 class SearchQuery(PageQuery, frozen=True, kw_only=True):

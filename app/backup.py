@@ -23,6 +23,7 @@ from app.log.heads import TreeHead
 from app.log.journal import current_head
 from app.market import recorder_of
 from app.panels.copying import FOLDER, is_panel_file, panel_files, place_panels
+from app.panels.journal import journals_of
 from app.rollback import Replayed, replay
 from app.settings import Settings
 from app.store.copying import dump_rows, head_of_rows, load_rows
@@ -92,7 +93,8 @@ def restore(
 ) -> tuple[Manifest, Replayed]:
     """Bring a backup back where no store is, and replay what was acknowledged after it was made.
 
-    Args:       keys: a copy of the key ring, where the market's own is lost. redo: a copy of the redo file, likewise.
+    Args:       keys: a copy of the key ring, where the market's own is lost. redo: a copy of the redo file, likewise,
+                with the journals of panels beside it, where there are any.
                 without_redo: there is none, and what it held is given up; Redis, where it still is, may object.
     Raises:     ConflictError: there is a store already. StoreBehindError: no redo file. IntegrityError: the backup is
                 not what was written.
@@ -102,6 +104,11 @@ def restore(
     for given, place in ((keys, settings.keys), (redo, settings.redo)):
         if given is not None:
             copy_private(given, place)
+    if redo is not None and journals_of(redo).is_dir():
+        journals_of(settings.redo).mkdir(mode=0o700, exist_ok=True)
+        for path in sorted(journals_of(redo).glob("*.jsonl")):
+            if not (journals_of(settings.redo) / path.name).exists():
+                copy_private(path, journals_of(settings.redo) / path.name)
     Keyring.load(settings.keys)
     if not without_redo and not settings.redo.exists():
         raise StoreBehindError("restore: expected the redo file beside the backup (or --without-redo), got none")
@@ -111,7 +118,7 @@ def restore(
             for path in sorted((Path(folder) / part).iterdir()):
                 if not (place / path.name).exists():
                     path.replace(place / path.name)
-        place_panels(Path(folder) / FOLDER, settings.state / FOLDER)
+        place_panels(Path(folder) / FOLDER, settings.state / FOLDER, journals_of(settings.redo))
         _place_store(settings, manifest, Path(folder) / "store")
     return manifest, replay(settings)
 

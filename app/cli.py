@@ -8,6 +8,7 @@ import rich_click as click
 from app.adaptive.commands import adaptive
 from app.audit.commands import audit, receipt
 from app.operations import OPERATORS, settings_at, spoken
+from app.panels.commands import panel
 
 __all__ = [
     "demo",
@@ -71,7 +72,7 @@ def operator_key(state: Path) -> None:
         click.echo(open_operator(settings_at(state)))
 
 
-for command in (*OPERATORS, adaptive, audit, receipt):
+for command in (*OPERATORS, adaptive, audit, receipt, panel):
     main.add_command(command)
 
 

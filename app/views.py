@@ -20,7 +20,8 @@ __all__ = [
     "MeanBarView",
     "OrderView",
     "PanelDeliveryView",
-    "PanelOrderView",
+    "PanelPlacedView",
+    "PanelQuoteView",
     "PanelReadingView",
     "PanelRoundView",
     "PanelTierView",
@@ -29,6 +30,7 @@ __all__ = [
     "PostingView",
     "ProblemView",
     "ProductView",
+    "QuoteLineView",
     "TierView",
 ]
 
@@ -320,28 +322,34 @@ class ProblemView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
-    """One tier of a panel: its ε, its price a round, and the law of its reports."""
+    """One tier of a panel: its ε, its price a round, and the law of its reports.
+
+    `count_bar` times the square root of a round's reports is the 95 % half-width of one value's count.
+    """
 
     rank: int
     epsilon: str
     price_minor: int
+    count_bar: str
     law: dict[str, str]
 
 
 class PanelRoundView(msgspec.Struct, frozen=True, kw_only=True):
-    """A closed round: how many reports it has, and its signed record."""
+    """A closed round: how many reports it has, its signed record, and its leaf (none: it is not sold)."""
 
     round: int
     reports: int
     record: dict[str, Any]
     signing_key: int
     signature: str
+    leaf_index: int | None
 
 
 class PanelView(msgspec.Struct, frozen=True, kw_only=True):
     """A panel's listing; `device_law` is what devices encode with, `open_round` the round that they report in."""
 
     panel: str
+    leaf_index: int | None
     title: str
     domain: list[str]
     promise: Literal["values", "steps"]
@@ -364,17 +372,42 @@ class PanelDeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     refusals: list[dict[str, Any]]
 
 
-class PanelOrderView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tier of a round that the caller holds."""
+class QuoteLineView(msgspec.Struct, frozen=True, kw_only=True):
+    """One signed amount of a quote, with its reason."""
 
-    order: str
+    kind: str
+    text: str
+    amount_minor: int
+
+
+class PanelQuoteView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tier of a round costs the caller until the quote expires; `chain` and `law` name them in papers."""
+
+    quote: str
     panel: str
     round: int
     rank: int
     epsilon: str
+    reports: int
+    chain: str
+    law: str
+    lines: list[QuoteLineView]
     amount_minor: int
     currency: str
-    created_at: str
+    licence: str
+    expires_at: str
+
+
+class PanelPlacedView(msgspec.Struct, frozen=True, kw_only=True):
+    """An order as placed: its signed receipt, and the tier's counts with what opens the commitment to them."""
+
+    receipt: dict[str, Any]
+    panel: str
+    round: int
+    rank: int
+    opening: str
+    counts: list[int]
+    replayed: bool
 
 
 class PanelReadingView(msgspec.Struct, frozen=True, kw_only=True):

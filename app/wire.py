@@ -27,7 +27,7 @@ __all__ = [
     "ExportRequest",
     "KeyRequest",
     "OrderRequest",
-    "PanelOrderRequest",
+    "PanelQuoteRequest",
     "PanelReadingRequest",
     "PanelReportsRequest",
     "PanelRequest",
@@ -346,13 +346,15 @@ class PanelRequest(_Request, frozen=True, kw_only=True):
     """A panel: its domain, its menu (most accurate first) with prices, and the ε that one device may spend in all.
 
     `promise` says what ε means: for any two values, or for each step of an ordered domain. `mechanism` is one that
-    keeps it, or "auto" for the one of least variance over the menu.
+    keeps it, or "auto" for the one of least variance over the menu. `mean_weight`: of a mixed plan, how much the mean
+    ratio counts beside the worst, from 0 to 1.
     """
 
     title: Line
     domain: Annotated[tuple[Line, ...], Meta(min_length=2, max_length=4_096)]
     promise: Literal["values", "steps"] = "values"
-    mechanism: Literal["auto", "subset", "randomized-response", "flips"] = "auto"
+    mechanism: Literal["auto", "subset", "randomized-response", "local-hash", "mixed", "flips"] = "auto"
+    mean_weight: Decimal = "0"
     tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=20)]
     currency: Currency
     licence: Line
@@ -371,8 +373,8 @@ class PanelReportsRequest(_Request, frozen=True, kw_only=True):
     file: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*\Z")] | None = None
 
 
-class PanelOrderRequest(_Request, frozen=True, kw_only=True):
-    """A tier of a closed round; the order accepts the panel's licence."""
+class PanelQuoteRequest(_Request, frozen=True, kw_only=True):
+    """A tier of a closed round, to be quoted."""
 
     round: RoundNumber
     epsilon: Decimal

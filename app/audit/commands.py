@@ -223,12 +223,11 @@ def verify_receipt(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
     """Verify an order with its proof (what GET /v1/orders/ORDER/proof gives), offline. Exits 1 on any finding."""
     import msgspec
 
-    from app.audit.receipts import Bundle, verify_bundle
+    from app.audit.panel_receipts import verify_any_bundle
     from tiers.errors import AuditError
 
     try:
-        bundle = msgspec.json.decode(file.read_bytes(), type=Bundle)
-        found = verify_bundle(bundle, keys)
+        bundle, found = verify_any_bundle(file.read_bytes(), keys)
     except (msgspec.MsgspecError, RecursionError):
         raise click.ClickException("receipt: expected an order with its proof as JSON, got something else") from None
     except AuditError as error:

@@ -19,6 +19,9 @@ _EVERY = (
     "audit-report",
     "freeze",
     "thaw",
+    "panel",
+    "panel-round",
+    "panel-sale",
 )
 
 CHECKED: dict[Field, str] = {
@@ -89,6 +92,27 @@ CHECKED: dict[Field, str] = {
     ("price-book", "prices_minor"): "A3 book",
     ("audit-report", "report"): "A4 one-report",
     ("audit-report", "size"): "A4 report-size",
+    ("panel", "panel"): "A4 panel-of-round",
+    ("panel", "domain"): "A1 laws-of-panel",
+    ("panel", "promise"): "A1 panel-promise",
+    ("panel", "mechanism"): "A1 panel-plan",
+    ("panel", "tiers"): "A1 laws-of-panel",
+    ("panel", "currency"): "A3 panel-currency",
+    ("panel", "licence"): "A3 panel-licence",
+    ("panel", "budget_nano"): "A3 panel-budget",
+    ("panel-tier", "epsilon"): "A1 panel-plan",
+    ("panel-tier", "law"): "A1 panel-plan",
+    ("panel-tier", "price_minor"): "A3 panel-prices",
+    ("panel-round", "record"): "A4 round-signature",
+    ("panel-round", "key"): "A4 round-signature",
+    ("panel-round", "signature"): "A4 round-signature",
+    ("panel-sale", "order"): "A3 one-leaf-an-order",
+    ("panel-sale", "panel"): "A3 round-of-sale",
+    ("panel-sale", "round"): "A3 round-of-sale",
+    ("panel-sale", "rank"): "A3 tier-of-round",
+    ("panel-sale", "price_minor"): "A3 panel-price",
+    ("panel-sale", "currency"): "A3 panel-currency",
+    ("panel-sale", "licence"): "A3 panel-licence",
     ("freeze", "chain"): "A4 chain-of-freeze",
     ("thaw", "chain"): "A4 frozen-before-thaw",
 }
@@ -108,6 +132,13 @@ PARTLY: dict[Field, str] = {
         "commitment",
     ): "opened at or below the highest issued tier; above it, it stays closed until sold",
     ("draw", "key_hash"): "opened for draws whose parents are issued; the noise of a truth draw is never shown",
+    ("panel", "domain"): "its values differ, and as many as the rounds say; that devices have them is the owner's word",
+    ("panel", "budget_nano"): "one round fits in it; what each device spends is kept with its reports",
+    (
+        "panel-round",
+        "record",
+    ): "its reports are held against it where the round is disclosed, from the highest tier sold",
+    ("panel-sale", "price_minor"): "an upper bound; upgrades are credited and analysts pay nothing",
     ("sale", "price_minor"): "an upper bound; upgrades are credited and analysts pay nothing, and roles are not logged",
 }
 """What a check of the field leaves open."""
@@ -115,6 +146,7 @@ PARTLY: dict[Field, str] = {
 UNCHECKED: dict[Field, str] = {
     ("snapshot", "seal"): "a digest of the snapshot's file under the market's key",
     ("sale", "pseudonym"): "who bought is the market's to know; no check of privacy needs it",
+    ("panel-sale", "pseudonym"): "who bought is the market's to know; no check of privacy needs it",
     ("withdrawal", "reason"): "words",
     ("credit-note", "reason"): "words",
     ("audit-report", "digest"): "of the market's report on itself: hold the report you are given against it",

@@ -1,7 +1,7 @@
 """An audit of the whole log: run from one consistent read, kept, signed and itself logged; findings freeze chains."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from app.errors import AuditFindingError, NotFoundError
 from app.log.heads import public_key, sign_document, verify_document
 from app.log.journal import append, current_head
 from app.log.leaves import ReportLeaf, decode
+from app.log.panel_leaves import RoundLeaf
 from app.store.schema import audit_reports, leaves, products
 from tiers.audit.findings import Finding, Severity
 from tiers.audit.watch import WatchState
@@ -27,7 +28,16 @@ from tiers.canonical import Document, canonical_bytes
 if TYPE_CHECKING:
     from app.market import Market  # which does audits as jobs
 
-__all__ = ["AUDIT", "audit_market", "document_of", "kept_report", "kept_reports", "log_audit", "signed_by"]
+__all__ = [
+    "AUDIT",
+    "audit_market",
+    "document_of",
+    "kept_report",
+    "kept_reports",
+    "log_audit",
+    "replay_rounds",
+    "signed_by",
+]
 
 AUDIT = "audit"
 _PURPOSE = "audit-report"
@@ -61,6 +71,9 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
         )
 
     report = market.database.read_now(read)
+    replayed = replay_rounds(market, progress)
+    if replayed:
+        report = replace(report, verdict="refuted", findings=(*report.findings, *replayed))
     if resumed.findings:
         report = replace(report, findings=(*resumed.findings, *report.findings))
     progress("keeping the report")
@@ -73,13 +86,25 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
         verdict = "refuted" if breaches else "answered" if found else "verified"
         told = replace(report, verdict=verdict, findings=found)
         kept = _keep(connection, market, told, watching.watch.state(), at)
-        stopped = freeze(connection, market.keyring, breaches, str(kept["report"]), at, spared=answers.settled)
+        of_chains = tuple(_but_panels(connection, breaches))
+        stopped = freeze(connection, market.keyring, of_chains, str(kept["report"]), at, spared=answers.settled)
         return kept, breaches, stopped
 
     kept, breaches, stopped = market.database.submit(keep).result()
     if breaches:
         market.alarm(breaches, stopped, str(kept["report"]))
     return kept
+
+
+def replay_rounds(market: "Market", progress: Callable[[str], None]) -> list[Finding]:
+    """Derive every round of a panel of which a tier was sold again; return what is not as its leaf says."""
+    from app.panels.acts import replay_panels  # which holds the market
+
+    found: list[Finding] = []
+    for panel, number, wrong in replay_panels(market):
+        progress(f"round {number} of {panel} replayed")
+        found += (replace(finding, where=f"{panel}/{number}") for finding in wrong)
+    return found
 
 
 def document_of(report: AuditReport) -> dict[str, Document]:
@@ -174,14 +199,44 @@ def _keep(
     return signed
 
 
+def _but_panels(connection: Connection, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Stop each panel that a breach names, by its round or its leaf, and yield the findings that name none."""
+    from app.panels.desk import stop_panel  # which holds the sales desk
+
+    for finding in findings:
+        panel = finding.where.partition("/")[0] if finding.where.startswith("panel_") else None
+        if panel is None and finding.chain is None and finding.where.startswith("leaf "):
+            panel = _panel_at(connection, finding.where)
+        if panel is None:
+            yield finding
+        elif finding.severity is Severity.BREACH:
+            stop_panel(connection, panel, f"{finding.check} {finding.rule}")
+
+
+def _panel_at(connection: Connection, where: str) -> str | None:
+    body = _body_at(connection, where)
+    try:
+        leaf = None if body is None else decode(body)
+    except ValueError:
+        return None
+    return leaf.record.panel if isinstance(leaf, RoundLeaf) else getattr(leaf, "panel", None)
+
+
+def _body_at(connection: Connection, where: str) -> bytes | None:
+    index = int(where.removeprefix("leaf ").partition(",")[0])
+    body: bytes | None = connection.execute(
+        select(leaves.c.body).where(leaves.c.log_index == index)
+    ).scalar_one_or_none()
+    return body
+
+
 def _of_chain(connection: Connection, findings: Iterable[Finding]) -> Iterable[Finding]:
     """Name the chain of each finding, from the leaf it stands at where the check could not tell."""
     for finding in findings:
         if finding.chain is not None or not finding.where.startswith("leaf "):
             yield finding
             continue
-        index = int(finding.where.removeprefix("leaf ").partition(",")[0])
-        body = connection.execute(select(leaves.c.body).where(leaves.c.log_index == index)).scalar_one_or_none()
+        body = _body_at(connection, finding.where)
         yield replace(finding, chain=None if body is None else _chain_of(connection, body))
 
 

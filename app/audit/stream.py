@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain as joined
 
+from app.audit.panels import PanelAudit
 from app.audit.questions import Questions
 from app.audit.reading import UNREADABLE, Reader, Record
 from app.audit.relations import Relations
@@ -19,12 +20,11 @@ from app.log.leaves import (
     FreezeLeaf,
     Leaf,
     PlanLeaf,
-    ReportLeaf,
     SaleLeaf,
-    SnapshotLeaf,
     ThawLeaf,
     WithdrawalLeaf,
 )
+from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf
 from tiers.audit.findings import Finding
 from tiers.audit.ledger import LedgerReplay
 from tiers.audit.plans import PlanAudit
@@ -61,6 +61,8 @@ class LogAudit:
         self._questions = Questions()
         self._certificates = PlanAudit()
         self._trade = Trade()
+        self._panels = PanelAudit()
+        self._epochs: set[int] = set()
         self._steps: dict[type, Callable[[Leaf, Record | None], None]] = {
             SaleLeaf: self._sale,
             DrawLeaf: self._draw,
@@ -69,6 +71,9 @@ class LogAudit:
             DatasetLeaf: self._dataset,
             BookLeaf: self._book,
             CreditLeaf: self._credit,
+            PanelLeaf: self._panel,
+            RoundLeaf: self._round,
+            PanelSaleLeaf: self._panel_sale,
         }
 
     def leaf(self, leaf: Leaf) -> None:
@@ -155,6 +160,7 @@ class LogAudit:
         self.found += self.announced.take(leaf)
         if leaf.purpose == "noise":
             self.provenance.epoch(leaf.epoch)
+            self._epochs.add(leaf.epoch)
 
     def _dataset(self, leaf: Leaf, record: Record | None) -> None:
         assert isinstance(leaf, DatasetLeaf)
@@ -175,6 +181,21 @@ class LogAudit:
         self.ledger.credit(record)
         self._trade.credit(leaf)
 
+    def _panel(self, leaf: Leaf, _record: Record | None) -> None:
+        assert isinstance(leaf, PanelLeaf)
+        self.found += self._panels.panel(leaf)
+
+    def _round(self, leaf: Leaf, _record: Record | None) -> None:
+        assert isinstance(leaf, RoundLeaf)
+        self.found += self._panels.round(leaf, self._epochs, self.announced.keys)
+
+    def _panel_sale(self, leaf: Leaf, _record: Record | None) -> None:
+        assert isinstance(leaf, PanelSaleLeaf)
+        self.sales += 1
+        self.found += self._panels.sale(leaf)
+        self.ledger.paid(leaf.order, leaf.index, leaf.price_minor)
+        self._trade.paid(leaf.currency)
+
     def _other(self, leaf: Leaf, _record: Record | None) -> None:
         self.found += self._relations.leaf(leaf)
         match leaf:
@@ -184,5 +205,5 @@ class LogAudit:
                 self.ledger.freeze(leaf.chain, leaf.index)
             case ThawLeaf():
                 self.ledger.thaw(leaf.chain)
-            case SnapshotLeaf() | ReportLeaf():
+            case _:
                 pass

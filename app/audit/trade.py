@@ -127,7 +127,7 @@ class Trade:
 
     def sale(self, leaf: SaleLeaf) -> None:
         """Take a sale: its licence, the book that it names, its price."""
-        self._paid_in.append(self._currencies.setdefault(leaf.currency, len(self._currencies)))
+        self.paid(leaf.currency)
         if self._licences.get(leaf.product) != leaf.licence:
             self._say("licence", leaf, leaf.licence, self._licences.get(leaf.product, "no earlier plan")[:60])
         book = self._books.get(leaf.chain)
@@ -141,6 +141,10 @@ class Trade:
         reserve = self._reserve(leaf) if self._curves else 0
         if leaf.price_minor > price and leaf.price_minor > reserve:
             self._say("price", leaf, str(leaf.price_minor), f"list {price}, reserve {reserve}")
+
+    def paid(self, currency: str) -> None:
+        """Note in which currency the next order was paid."""
+        self._paid_in.append(self._currencies.setdefault(currency, len(self._currencies)))
 
     def _reserve(self, leaf: SaleLeaf) -> int:
         """Count the sale's charge, and return what the lineage's reserve curve asks for it."""

@@ -1,10 +1,13 @@
 """What a caller has bought, in pages ordered by the log."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+import msgspec
+from sqlalchemy import Connection, Row, Select, select
 
 from app.errors import NotEntitledError
+from app.store.panel_schema import panel_orders, panels
 from app.store.schema import chains, entitlements, orders, planned_tiers, products
 from app.views import EntitlementView, OrderView
 
@@ -12,9 +15,9 @@ __all__ = ["entitled_product", "entitlements_of", "held_answers", "orders_of"]
 
 
 def orders_of(connection: Connection, account: str, *, after: int, count: int) -> list[OrderView]:
-    """Return up to `count` orders of an account after leaf `after`, oldest first."""
+    """Return up to `count` orders of an account after leaf `after`, oldest first; a panel is its orders' product."""
     wanted = _sold(orders.c.created_at).where(orders.c.account_id == account, orders.c.leaf_index > after)
-    return [
+    of_products = [
         OrderView(
             order=row.id,
             leaf_index=row.leaf_index,
@@ -29,10 +32,45 @@ def orders_of(connection: Connection, account: str, *, after: int, count: int) -
         )
         for row in connection.execute(wanted.order_by(orders.c.leaf_index).limit(count))
     ]
+    of_panels = [
+        OrderView(
+            order=row.id,
+            leaf_index=row.leaf_index,
+            product=row.panel_id,
+            title=row.title,
+            chain=row.chain_id,
+            law=row.law,
+            epsilon=_epsilon(row),
+            amount_minor=row.amount_minor,
+            currency=row.currency,
+            at=row.created_at,
+        )
+        for row in _panel_orders(connection, account, after, count)
+    ]
+    return sorted([*of_products, *of_panels], key=lambda order: order.leaf_index)[:count]
 
 
 def entitlements_of(connection: Connection, account: str, *, after: int, count: int) -> list[EntitlementView]:
     """Return up to `count` tiers that an account may read, in the order in which it first bought them."""
+    of_products = _of_products(connection, account, after, count)
+    of_panels = [
+        EntitlementView(
+            chain=row.chain_id,
+            law=row.law,
+            rank=row.rank + 1,
+            epsilon=_epsilon(row),
+            product=row.panel_id,
+            title=row.title,
+            order=row.id,
+            leaf_index=row.leaf_index,
+            answer=f"/v1/panels/{row.panel_id}/rounds/{row.number}/tiers/{row.rank}/reports",
+        )
+        for row in _panel_orders(connection, account, after, count, first=True)
+    ]
+    return sorted([*of_products, *of_panels], key=lambda held: held.leaf_index)[:count]
+
+
+def _of_products(connection: Connection, account: str, after: int, count: int) -> list[EntitlementView]:
     wanted = (
         _sold(entitlements.c.rank)
         .join(entitlements, entitlements.c.order_id == orders.c.id)
@@ -102,6 +140,31 @@ def held_answers(connection: Connection, account: str, dataset: str | None) -> l
         }
         for row in connection.execute(wanted)
     ]
+
+
+def _panel_orders(
+    connection: Connection, account: str, after: int, count: int, *, first: bool = False
+) -> Sequence[Row[Any]]:
+    """Return an account's orders of panels after a leaf; `first`: only the first of each tier."""
+    wanted = (
+        select(panel_orders, panels.c.title, panels.c.menu_json)
+        .join(panels, panels.c.id == panel_orders.c.panel_id)
+        .where(panel_orders.c.account_id == account, panel_orders.c.leaf_index > after)
+    )
+    if first:
+        again = panel_orders.alias()
+        earlier = select(again.c.id).where(
+            again.c.account_id == account,
+            again.c.chain_id == panel_orders.c.chain_id,
+            again.c.law == panel_orders.c.law,
+            again.c.leaf_index < panel_orders.c.leaf_index,
+        )
+        wanted = wanted.where(~earlier.exists())
+    return connection.execute(wanted.order_by(panel_orders.c.leaf_index).limit(count)).all()
+
+
+def _epsilon(row: Row[Any]) -> str:
+    return str(msgspec.json.decode(row.menu_json, type=list[str])[row.rank])
 
 
 def _sold(*more: Any) -> Select[Any]:

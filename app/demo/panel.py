@@ -48,7 +48,9 @@ async def run_panel(owner: Person, buyers: list[tuple[Person, str]], data: Path,
     sales = []
     for buyer, epsilon in buyers:
         wanted = {"round": 1, "epsilon": epsilon}
-        order = await buyer.post(f"{path}/orders", wanted)
+        quote = await buyer.post(f"{path}/quotes", wanted)
+        accepted = {"quote": quote["quote"], "licence": quote["licence"]}
+        order = await buyer.post(f"{path}/orders", accepted, **{"Idempotency-Key": f"panel-{epsilon}"})
         reading = await buyer.post(f"{path}/readings", wanted | {"reading": {"type": "histogram"}})
         sales.append({"buyer": buyer.name, "order": order, "reading": reading})
     return PanelOutcome(listing=listing, delivery=delivery, sales=sales)

@@ -125,9 +125,9 @@ def _panel(panel: PanelOutcome) -> Table:
     table.add_column(f"{panel.delivery['accepted']:,} reports")
     for sale in panel.sales:
         order, (first, *_) = sale["order"], sale["reading"]["values"]
-        paid = Money(order["amount_minor"], order["currency"]).text()
+        paid = Money(order["receipt"]["price_minor"], order["receipt"]["currency"]).text()
         bar = f"± {float(first['half_width']):,.0f}"
-        table.add_column(f"{sale['buyer']}, ε = {order['epsilon']} ({paid}), {bar}", justify="right")
+        table.add_column(f"{sale['buyer']}, ε = {order['receipt']['epsilon']} ({paid}), {bar}", justify="right")
     for place, key in enumerate(panel.listing["domain"]):
         name = Text.assemble(key, (f" {CARRIERS[key]}", "dim"))
         table.add_row(name, *(f"{round(float(sale['reading']['values'][place]['value'])):,}" for sale in panel.sales))

@@ -1,28 +1,19 @@
 """What a sale leaves behind besides money: its leaf in the log and the buyer's signed receipt."""
 
-import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection
 
 from app.auth.accounts import Caller, Role
 from app.engine.lines import SaleLine
 from app.keyring import Keyring
-from app.log.heads import sign_document
+from app.ledger.sold import receipt_before, signed_receipt
 from app.log.journal import Appended, append
 from app.log.leaves import SaleLeaf
-from app.store.schema import orders
 from pricing.invoices import Receipt
-from tiers.canonical import Document, canonical_bytes
+from tiers.canonical import Document
 
-__all__ = ["log_sale", "signed_receipt"]
-
-_LAST = (
-    select(orders.c.receipt_json)
-    .where(orders.c.account_id == bindparam("account"))
-    .order_by(orders.c.leaf_index.desc())
-    .limit(1)
-)
+__all__ = ["line_receipt", "log_sale"]
 
 
 def log_sale(
@@ -50,7 +41,7 @@ def log_sale(
     return sold
 
 
-def signed_receipt(
+def line_receipt(
     connection: Connection,
     keyring: Keyring,
     caller: Caller,
@@ -66,29 +57,25 @@ def signed_receipt(
     Args:       told: what a bundle's part says besides, the one order of the bundle and the part's discount; what a
                 mean's says, its half-width for both parts together.
     """
-    before = connection.execute(_LAST, {"account": caller.id}).scalar_one_or_none()
     tier = line.tier
     assert tier.commitment is not None
-    body: dict[str, Document] = dict(
-        Receipt(
-            line.offered,
-            order=order,
-            pseudonym=caller.pseudonym,
-            at=at,
-            fingerprint=line.chain.fingerprint,
-            snapshot=line.chain.snapshot,
-            licence=line.row.licence,
-            epsilon=tier.epsilon,
-            charge_nano=due,
-            commitment=tier.commitment,
-            leaf_index=leaf.index,
-            leaf_hash=leaf.hash.hex(),
-            key=keyring.signing_number,
-            same_as_above=tier.same_as_above,
-            internal=caller.role is Role.ANALYST,
-            previous=None if before is None else hashlib.sha256(before.encode()).hexdigest(),
-            half_width=tier.half_width,
-        ).document()
+    receipt = Receipt(
+        line.offered,
+        order=order,
+        pseudonym=caller.pseudonym,
+        at=at,
+        fingerprint=line.chain.fingerprint,
+        snapshot=line.chain.snapshot,
+        licence=line.row.licence,
+        epsilon=tier.epsilon,
+        charge_nano=due,
+        commitment=tier.commitment,
+        leaf_index=leaf.index,
+        leaf_hash=leaf.hash.hex(),
+        key=keyring.signing_number,
+        same_as_above=tier.same_as_above,
+        internal=caller.role is Role.ANALYST,
+        previous=receipt_before(connection, caller.id),
+        half_width=tier.half_width,
     )
-    body |= told
-    return canonical_bytes({**body, "signature": sign_document("receipt", body, keyring.signer())})
+    return signed_receipt(keyring, receipt, told)

@@ -33,10 +33,20 @@ from pricing.invoices import lines_of
 from pricing.quote import Quote, cheapest_within, confirm
 from tiers.budget import decimal_text, parse_decimal, parse_epsilon
 
-__all__ = ["Selection", "confirm_quote", "offer", "offer_bundle", "quotes_of", "refuse_off_sale"]
+__all__ = [
+    "KEPT_SECONDS",
+    "QUOTE_SECONDS",
+    "Selection",
+    "check_licence",
+    "confirm_quote",
+    "offer",
+    "offer_bundle",
+    "quotes_of",
+    "refuse_off_sale",
+]
 
 QUOTE_SECONDS = 900
-_KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
+KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +137,7 @@ def _store(
 
     The caller's quotes that lapsed a while ago are deleted: nothing refers to them, and they would pile up for ever.
     """
-    over = time_text(later(now, -_KEPT_SECONDS))
+    over = time_text(later(now, -KEPT_SECONDS))
     connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
     names = [new_id("quote") for _ in lines]
     expires = time_text(later(now, QUOTE_SECONDS))
@@ -186,9 +196,9 @@ def quotes_of(connection: Connection, caller: Caller, quote_id: str) -> list[Row
     return found
 
 
-def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datetime) -> None:
+def confirm_quote(cited: Row[Any], chain: str, current: Quote, now: datetime) -> None:
     """Refuse a stored quote that is over, or whose lines are not what would be quoted now."""
-    stored = stored_quote(cited, chain.id, current.rank, cited.book_version)
+    stored = stored_quote(cited, chain, current.rank, cited.book_version)
     ends = datetime.fromisoformat(cited.expires_at).timestamp()
     try:
         confirm(stored, current, now=int(now.timestamp()), expires_at=int(ends))
@@ -198,6 +208,14 @@ def confirm_quote(cited: Row[Any], chain: ChainState, current: Quote, now: datet
         raise QuoteExpiredError(
             f"quote: expected the price of now, got one that has changed since ({changed.field})"
         ) from None
+
+
+def check_licence(terms: str, caller: Caller, licence: str | None) -> None:
+    """Refuse an order whose buyer accepts no terms, or others than those of what is sold."""
+    if licence is None and caller.role is not Role.ANALYST:
+        raise InvalidRequestError("licence: expected the one in the quote, got none")
+    if licence is not None and licence != terms:
+        raise ConflictError("licence: expected the one in the quote, got another", licence=terms)
 
 
 def refuse_off_sale(row: Row[Any], caller: Caller, *, part: bool = False) -> None:

@@ -12,16 +12,16 @@ import msgspec
 from sqlalchemy import Connection, Row, bindparam, select
 
 from app.audit.gate import Gate
-from app.auth.accounts import Caller, Role
+from app.auth.accounts import Caller
 from app.catalog.products import PART, NewProduct
 from app.clock import new_id, time_text
 from app.engine.bundling import bundle_price_now, open_sale
 from app.engine.lines import SaleLine, below_ceiling, priced_lines, refuse_above_ceiling
-from app.engine.papers import log_sale, signed_receipt
-from app.engine.quoting import confirm_quote, quotes_of, refuse_off_sale
+from app.engine.papers import line_receipt, log_sale
+from app.engine.quoting import check_licence, confirm_quote, quotes_of, refuse_off_sale
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
-from app.errors import AuditFindingError, ConflictError, IdempotencyError, InvalidRequestError
+from app.errors import AuditFindingError, IdempotencyError
 from app.keyring import Keyring
 from app.ledger.amounts import amounts_of
 from app.ledger.budget import charge, charge_of, check_pace
@@ -146,7 +146,7 @@ class Desk:
         first = cited[0]
 
         def on_sale(place: int, row: Row[Any]) -> None:
-            _check_licence(row, caller, licence)
+            check_licence(row.licence, caller, licence)
             refuse_off_sale(row, caller, part=place > 0 and (first.bundle_id is None or row.state == PART))
 
         price = None if first.bundle_id is None else bundle_price_now(connection, caller, first)
@@ -157,7 +157,7 @@ class Desk:
         dues: dict[str, int] = {}
         admitted = []
         for each, line in zip(cited, lines, strict=True):
-            confirm_quote(each, line.chain, line.offered, now)
+            confirm_quote(each, line.chain.id, line.offered, now)
             laws = offered_laws(connection, line.product)
             due = charge_of(line.chain, line.tier, partial(_within_reach, caller, laws))
             whole = dues.get(line.chain.dataset, 0) + due
@@ -208,7 +208,7 @@ class Desk:
             told = {"joint_half_width": str(joint_half_width(line.tier.document.noise, CONFIDENCE))}
         if sale is not None:
             told |= {"bundle_order": sale, "discount_minor": line.offered.discount}
-        receipt = signed_receipt(connection, self.keyring, caller, line, order_id, due, at, leaf, told)
+        receipt = line_receipt(connection, self.keyring, caller, line, order_id, due, at, leaf, told)
         connection.execute(
             orders.insert(),
             {
@@ -246,7 +246,7 @@ class Desk:
             if row.request_digest != digest:
                 raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
             chain, listed = chain_of_product(connection, self.settings, row.product_id)
-            _check_licence(listed, caller, licence)
+            check_licence(listed.licence, caller, licence)
             tier = chain.tier(row.law)
             placed = _placed(row.receipt_json, row.product_id, chain, tier, listed, replayed=True)
             found.append(replace(placed, sale=row.sale_id))
@@ -291,11 +291,3 @@ def _is_read(row: Row[Any]) -> bool:
         return False
     query = msgspec.json.decode(row.request_json, type=NewProduct).query
     return isinstance(query.measure, Mean | Quantile | Threshold)
-
-
-def _check_licence(row: Row[Any], caller: Caller, licence: str | None) -> None:
-    """Refuse an order whose buyer accepts no terms, or others than the product's."""
-    if licence is None and caller.role is not Role.ANALYST:
-        raise InvalidRequestError("licence: expected the one in the quote, got none")
-    if licence is not None and licence != row.licence:
-        raise ConflictError("licence: expected the one in the quote, got another", licence=row.licence)

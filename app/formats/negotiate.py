@@ -2,11 +2,12 @@
 
 import re
 from enum import Enum
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 from app.errors import NotAcceptableError
 
-__all__ = ["Format", "choose"]
+__all__ = ["Format", "choose", "choose_of"]
 
 _QUALITY = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\Z")
 _ACCEPT_LIMIT = 1_000
@@ -21,36 +22,50 @@ class Format(Enum):
     PARQUET = "application/vnd.apache.parquet"
 
 
-def choose(accept: str | None, query: str = "") -> Format:
-    """Return the format asked for.
+Kind = TypeVar("Kind", bound=Enum)
 
-    Args:       accept: the Accept header, if any. query: the query string; `format` in it wins.
-    Raises:     NotAcceptableError: nothing that the market has is accepted, or the header cannot be read.
+
+def choose(accept: str | None, query: str = "") -> Format:
+    """Return the format of an answer that is asked for; raises as `choose_of` does.
+
     Example:
         >>> choose("text/csv;q=0.5, application/vnd.apache.parquet").name
         'PARQUET'
         >>> choose("application/json", "format=csv").name
         'CSV'
     """
+    return choose_of(Format, accept, query)
+
+
+def choose_of(kinds: type[Kind], accept: str | None, query: str = "") -> Kind:
+    """Return the format asked for, of some: their names in lower case are those of the query, their values media types.
+
+    Args:       accept: the Accept header, if any. query: the query string; `format` in it wins.
+    Raises:     NotAcceptableError: nothing that the market has is accepted, or the header cannot be read.
+    """
+    first = next(iter(kinds))
     wanted = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("format") if "format" in query else None
     if wanted is not None:
-        if len(wanted) != 1 or wanted[0].upper() not in Format.__members__ or wanted[0] != wanted[0].lower():
-            raise _refused()
-        return Format[wanted[0].upper()]
-    if accept is None or accept in ("*/*", "application/json"):
-        return Format.JSON
-    ranges = _ranges(accept)
-    scored = [(_quality(ranges, kind.value), -place, kind) for place, kind in enumerate(Format)]
+        if len(wanted) != 1 or wanted[0].upper() not in kinds.__members__ or wanted[0] != wanted[0].lower():
+            raise _refused(kinds)
+        return kinds[wanted[0].upper()]
+    if accept is None or accept in ("*/*", first.value):
+        return first
+    try:
+        ranges = _ranges(accept)
+    except ValueError:
+        raise _refused(kinds) from None
+    scored = [(_quality(ranges, kind.value), -place, kind) for place, kind in enumerate(kinds)]
     best = max(scored, key=lambda score: score[:2])
     if not best[0]:
-        raise _refused()
+        raise _refused(kinds)
     return best[2]
 
 
 def _ranges(accept: str) -> dict[str, float]:
-    """Quality by media range; a range that is given twice keeps its highest."""
+    """Quality by media range; a range that is given twice keeps its highest; raises ValueError."""
     if len(accept) > _ACCEPT_LIMIT:
-        raise _refused()
+        raise ValueError("Accept")
     found: dict[str, float] = {}
     for part in accept.lower().split(","):
         name, *parameters = (piece.strip() for piece in part.split(";"))
@@ -61,7 +76,7 @@ def _ranges(accept: str) -> dict[str, float]:
             key, _, value = parameter.partition("=")
             if key.strip() == "q":
                 if not _QUALITY.match(value.strip()):
-                    raise _refused()
+                    raise ValueError("Accept")
                 quality = float(value)
         found[name] = max(quality, found.get(name, 0.0))
     return found or {"*/*": 1.0}
@@ -75,7 +90,7 @@ def _quality(ranges: dict[str, float], media: str) -> float:
     return 0.0
 
 
-def _refused() -> NotAcceptableError:
+def _refused(kinds: type[Enum]) -> NotAcceptableError:
     return NotAcceptableError(
-        "Accept: expected one of the formats that answers have, got none", formats=[kind.value for kind in Format]
+        "Accept: expected one of the formats that answers have, got none", formats=[kind.value for kind in kinds]
     )

@@ -1,4 +1,4 @@
-"""The amounts of a quote as rows keep them: a quote's row and an order's have the same six columns."""
+"""The amounts of a quote as rows keep them: quotes' and orders' rows, of panels too, have the same columns for them."""
 
 from typing import Any
 

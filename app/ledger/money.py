@@ -1,6 +1,8 @@
 """Accounts' money: postings that are never edited, and a balance that the store keeps from falling below zero."""
 
-from sqlalchemy import Connection, bindparam, func, select
+from functools import cache
+
+from sqlalchemy import Connection, Select, Table, bindparam, func, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from app.errors import ConflictError, InsufficientFundsError, NotFoundError
@@ -10,14 +12,6 @@ from pricing.money import Money
 
 __all__ = ["balance", "market_account", "net_paid", "post", "post_to_market", "postings_of", "require_funds"]
 
-_MINE = (orders.c.account_id == bindparam("account")) & (orders.c.chain_id == bindparam("chain"))
-_CREDITED = select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0)).join(
-    orders, orders.c.id == credit_notes.c.order_id
-)
-_NET = select(
-    select(func.coalesce(func.sum(orders.c.amount_minor), 0)).where(_MINE).scalar_subquery().label("paid"),
-    _CREDITED.where(_MINE).scalar_subquery().label("credited"),
-)
 _BALANCE = select(accounts.c.balance_minor, accounts.c.currency).where(accounts.c.id == bindparam("account"))
 _CHANGE = accounts.update().where(accounts.c.id == bindparam("account")).values(balance_minor=bindparam("after"))
 
@@ -51,9 +45,24 @@ def postings_of(connection: Connection, account: str, *, after: int, count: int)
     ]
 
 
-def net_paid(connection: Connection, account: str, chain: str) -> int:
-    """Return what an account has paid on a chain less what was credited, in minor units."""
-    row = connection.execute(_NET, {"account": account, "chain": chain}).one()
+@cache
+def _net(table: Table) -> Select[tuple[int, int]]:
+    mine = (table.c.account_id == bindparam("account")) & (table.c.chain_id == bindparam("chain"))
+    credited = select(func.coalesce(func.sum(credit_notes.c.amount_minor), 0)).join(
+        table, table.c.id == credit_notes.c.order_id
+    )
+    return select(
+        select(func.coalesce(func.sum(table.c.amount_minor), 0)).where(mine).scalar_subquery().label("paid"),
+        credited.where(mine).scalar_subquery().label("credited"),
+    )
+
+
+def net_paid(connection: Connection, account: str, chain: str, table: Table = orders) -> int:
+    """Return what an account has paid on a chain less what was credited, in minor units.
+
+    Args:       table: whose orders: of products, or of panels, whose chains are their rounds.
+    """
+    row = connection.execute(_net(table), {"account": account, "chain": chain}).one()
     return int(row.paid) - int(row.credited)
 
 

@@ -6,13 +6,14 @@ Both are numbered without a gap, each in its own series, in the transaction that
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, func, literal, select
 
 from app.errors import NotFoundError
 from app.keyring import Keyring
 from app.ledger.amounts import stored_quote
 from app.ledger.earnings import reverse_sale, stored_split
 from app.ledger.money import market_account, post
+from app.ledger.sold import sold_orders
 from app.log.journal import append
 from app.log.leaves import CreditLeaf
 from app.store.schema import accounts, credit_notes, invoices, orders, products
@@ -153,6 +154,12 @@ def _bill(connection: Connection, order: str) -> _Bill | None:
     rows = connection.execute(wanted.where((orders.c.id == order) | (orders.c.sale_id == order))).all()
     if rows and rows[0].sale_id is not None:
         rows = connection.execute(wanted.where(orders.c.sale_id == rows[0].sale_id)).all()
+    if not rows:  # a panel's tier, sold alone
+        sold = sold_orders()
+        alone = select(sold, accounts.c.pseudonym, literal(None).label("sale_id")).join(
+            accounts, accounts.c.id == sold.c.account_id
+        )
+        rows = connection.execute(alone.where(sold.c.id == order)).all()
     if not rows:
         return None
     first = rows[0]

@@ -9,6 +9,8 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from app.log.leaf_base import Hex, LeafBase, Natural, Text
+from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf
 from tiers.canonical import canonical_bytes
 
 __all__ = [
@@ -36,23 +38,13 @@ __all__ = [
 ADJACENCY = "add or remove one unit with all its rows"
 """The one notion of neighbours that a dataset's leaf may state."""
 
-Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=4096)]
-Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 Law: TypeAlias = dict[str, Any]
 Question: TypeAlias = Annotated[str, msgspec.Meta(max_length=2**24)]  # a request of 4 MiB, spelled in full
 Schema: TypeAlias = Annotated[str, msgspec.Meta(max_length=2**22)]
 Grain: TypeAlias = Annotated[int, msgspec.Meta(ge=-64, le=64)]
 
 
-class _Leaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What every leaf has: its place in the log and its time (UTC, to the second)."""
-
-    index: Natural
-    at: Text
-
-
-class EpochLeaf(_Leaf, frozen=True, kw_only=True, tag="key-epoch"):
+class EpochLeaf(LeafBase, frozen=True, kw_only=True, tag="key-epoch"):
     """A key's number comes into force: the owners' noise secrets, or the signing key (with its public half)."""
 
     purpose: Text
@@ -60,7 +52,7 @@ class EpochLeaf(_Leaf, frozen=True, kw_only=True, tag="key-epoch"):
     public_key: Text | None
 
 
-class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset", omit_defaults=True):
+class DatasetLeaf(LeafBase, frozen=True, kw_only=True, tag="dataset", omit_defaults=True):
     """A lineage opens, with its unit, adjacency, public salt and budget, and what its owner declares of its columns.
 
     Args:       schema: the canonical JSON of the declared schema. reserve_minor: the ends of a reserve curve, or none.
@@ -79,7 +71,7 @@ class DatasetLeaf(_Leaf, frozen=True, kw_only=True, tag="dataset", omit_defaults
     promise: Annotated[list[Text], msgspec.Meta(min_length=2, max_length=2)] | None = None
 
 
-class SnapshotLeaf(_Leaf, frozen=True, kw_only=True, tag="snapshot"):
+class SnapshotLeaf(LeafBase, frozen=True, kw_only=True, tag="snapshot"):
     """An immutable snapshot of a lineage, bound to a keyed digest of its content."""
 
     lineage: Text
@@ -99,7 +91,7 @@ class PlanTier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     price_minor: Natural
 
 
-class PlanLeaf(_Leaf, frozen=True, kw_only=True, tag="product-plan"):
+class PlanLeaf(LeafBase, frozen=True, kw_only=True, tag="product-plan"):
     """A product: its question on a snapshot, its chain and tiers, and the chain's book in force.
 
     Args:       question: the canonical JSON of the question in its one form: text, since integers may exceed 2⁵³.
@@ -118,7 +110,7 @@ class PlanLeaf(_Leaf, frozen=True, kw_only=True, tag="product-plan"):
     licence: Text
 
 
-class DrawLeaf(_Leaf, frozen=True, kw_only=True, tag="draw"):
+class DrawLeaf(LeafBase, frozen=True, kw_only=True, tag="draw"):
     """A known tier, issued or not: how it was drawn, from which parents, and its hiding commitments."""
 
     chain: Hex
@@ -136,7 +128,7 @@ class DrawLeaf(_Leaf, frozen=True, kw_only=True, tag="draw"):
     key_hash: Hex
 
 
-class SaleLeaf(_Leaf, frozen=True, kw_only=True, tag="sale"):
+class SaleLeaf(LeafBase, frozen=True, kw_only=True, tag="sale"):
     """An order: who (a pseudonym) bought which tier of which chain, what it charged and cost."""
 
     order: Text
@@ -151,14 +143,14 @@ class SaleLeaf(_Leaf, frozen=True, kw_only=True, tag="sale"):
     licence: Text
 
 
-class WithdrawalLeaf(_Leaf, frozen=True, kw_only=True, tag="withdrawal"):
+class WithdrawalLeaf(LeafBase, frozen=True, kw_only=True, tag="withdrawal"):
     """A product is taken off sale; what was sold stays sold."""
 
     product: Text
     reason: Text
 
 
-class CreditLeaf(_Leaf, frozen=True, kw_only=True, tag="credit-note"):
+class CreditLeaf(LeafBase, frozen=True, kw_only=True, tag="credit-note"):
     """Money of an order given back; its answer stays sold, and its charge stays charged."""
 
     note: Text
@@ -168,7 +160,7 @@ class CreditLeaf(_Leaf, frozen=True, kw_only=True, tag="credit-note"):
     reason: Text
 
 
-class BookLeaf(_Leaf, frozen=True, kw_only=True, tag="price-book"):
+class BookLeaf(LeafBase, frozen=True, kw_only=True, tag="price-book"):
     """A new version of a chain's book: prices by law, most accurate first."""
 
     chain: Hex
@@ -177,7 +169,7 @@ class BookLeaf(_Leaf, frozen=True, kw_only=True, tag="price-book"):
     prices_minor: Annotated[dict[Hex, Natural], msgspec.Meta(min_length=1, max_length=64)]
 
 
-class ReportLeaf(_Leaf, frozen=True, kw_only=True, tag="audit-report"):
+class ReportLeaf(LeafBase, frozen=True, kw_only=True, tag="audit-report"):
     """The market audited itself: which report (its digest), over how many leaves, with what verdict."""
 
     report: Text
@@ -186,7 +178,7 @@ class ReportLeaf(_Leaf, frozen=True, kw_only=True, tag="audit-report"):
     verdict: Text
 
 
-class FreezeLeaf(_Leaf, frozen=True, kw_only=True, tag="freeze"):
+class FreezeLeaf(LeafBase, frozen=True, kw_only=True, tag="freeze"):
     """Nothing more of a chain is sold, because of a finding; what was sold stays readable."""
 
     chain: Hex
@@ -194,7 +186,7 @@ class FreezeLeaf(_Leaf, frozen=True, kw_only=True, tag="freeze"):
     rule: Text
 
 
-class ThawLeaf(_Leaf, frozen=True, kw_only=True, tag="thaw"):
+class ThawLeaf(LeafBase, frozen=True, kw_only=True, tag="thaw"):
     """An operator lets a frozen chain be sold again, and says why."""
 
     chain: Hex
@@ -214,6 +206,9 @@ Leaf: TypeAlias = (
     | ReportLeaf
     | FreezeLeaf
     | ThawLeaf
+    | PanelLeaf
+    | RoundLeaf
+    | PanelSaleLeaf
 )
 
 _DECODER = msgspec.json.Decoder(Leaf)

@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 from app.catalog.bundle_views import list_bundles
 from app.catalog.views import list_products
 from app.market import Market
-from app.views import BundlePartView, BundleView, ProductView, TierView
+from app.panels.listing import panels_after
+from app.views import BundlePartView, BundleView, PanelView, ProductView, TierView
 from pricing.money import Money
 
 __all__ = ["storefront", "stylesheet"]
@@ -26,6 +27,7 @@ _HEADERS = {
 }
 _BAR_WIDTH = 160
 _SHOWN = 200
+_VALUES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,33 @@ class _Pack:
     parts: list[tuple[BundlePartView, str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """A panel as the page shows it; each tier's bar is that of one value's count in its newest round."""
+
+    view: PanelView
+    values: str
+    rounds: int
+    reports: str
+    tiers: list[dict[str, str]]
+
+
 @get("/", opt={"public": True}, media_type=MediaType.HTML)
 async def storefront(market: NamedDependency[Market]) -> Response[str]:
     """Show what is on sale."""
 
-    def read(connection: Connection) -> tuple[list[ProductView], list[BundleView]]:
-        return list_products(connection, after=-1, count=_SHOWN), list_bundles(connection, after=-1, count=_SHOWN)
+    def read(connection: Connection) -> tuple[list[ProductView], list[BundleView], list[PanelView]]:
+        return (
+            list_products(connection, after=-1, count=_SHOWN),
+            list_bundles(connection, after=-1, count=_SHOWN),
+            panels_after(connection, "", after=-1, count=_SHOWN),
+        )
 
-    views, bundles = await market.database.read(read)
+    views, bundles, opened = await market.database.read(read)
     html = _templates.get_template("storefront.html").render(
-        shelves=[_shelf(view) for view in views], packs=[_pack(bundle) for bundle in bundles]
+        shelves=[_shelf(view) for view in views],
+        packs=[_pack(bundle) for bundle in bundles],
+        panels=[_panel(view) for view in opened if view.rounds],
     )
     return Response(html, media_type=MediaType.HTML, headers=_HEADERS)
 
@@ -78,6 +97,20 @@ def stylesheet() -> Response[str]:
     return Response(
         (_HERE / "static" / "site.css").read_text(), media_type="text/css", headers={"Cache-Control": "max-age=300"}
     )
+
+
+def _panel(view: PanelView) -> _Panel:
+    newest = view.rounds[-1]
+    tiers = [
+        {
+            "epsilon": tier.epsilon,
+            "price": Money(tier.price_minor, view.currency).text(),
+            "bound": f"{float(tier.count_bar) * newest.reports**0.5:,.0f}",
+        }
+        for tier in view.tiers
+    ]
+    shown = ", ".join(view.domain[:_VALUES]) + (", …" if len(view.domain) > _VALUES else "")
+    return _Panel(view, shown, len(view.rounds), f"{newest.reports:,}", tiers)
 
 
 def _thousands(number: str) -> str:

@@ -4,30 +4,38 @@ Deliveries to a panel and the closing of its round take turns, over all processe
 """
 
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller
 from app.clock import time_text
-from app.errors import ConflictError, InvalidRequestError
+from app.errors import AppError, ConflictError, InvalidRequestError
 from app.files import is_anothers
+from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels.desk import Panel, counts_of, disclosed_round, held_rank, panel_of, panel_view, store_round
-from app.panels.intake import read_file, read_rows
+from app.panels.desk import Panel, counts_of, panel_of, sold_rounds, store_round
+from app.panels.intake import Form, read_file, read_rows
+from app.panels.journal import Journal
+from app.panels.listing import panel_view
+from app.panels.plans.lists import Lists
+from app.panels.proving import disclosed_round, head_line, lines_of
 from app.panels.readings import read
+from app.panels.replay import replay_round
 from app.panels.reports import Delivered, Reports
-from app.panels.rounds import RUN, RoundRecord, close_round, opening_of, read_tier
+from app.panels.rounds import RUN, close_round, derive_again, opening_of, read_tier
+from app.panels.sales import held_rank
 from app.views import PanelReadingView, PanelView
 from app.wire import PanelReadingRequest, PanelReportsRequest
+from tiers.audit.findings import Finding
 from tiers.budget import decimal_text
+from tiers.errors import AuditError
 
-__all__ = ["close", "deliver", "disclose", "lines_of", "reading", "reports_of"]
+__all__ = ["close", "deliver", "disclose", "reading", "replay_panels", "reports_of"]
 
 
 def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequest) -> Delivered:
@@ -41,13 +49,14 @@ def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequ
             raise ConflictError(f"round: expected the open one ({found.round}), got another")
         if (request.reports is None) == (request.file is None):
             raise InvalidRequestError("reports: expected rows or a file, exactly one of both, got none or two")
+        form = Form(panel, found.plan)
         if request.reports is not None:
-            batches = read_rows(found.plan, request.reports)
+            batches = read_rows(form, request.reports)
         else:
             path = market.settings.data / str(request.file)
             if path.is_symlink() or not path.is_file() or is_anothers(path.name, owner.id):
                 raise InvalidRequestError("file: expected a file of the data folder, got none")
-            batches = read_file(found.plan, path)
+            batches = read_file(form, path)
         return _reports(market, panel).add(found.round, batches, found.cost_nano, found.budget_nano)
 
 
@@ -62,7 +71,7 @@ def close(market: Market, owner: Caller, panel: str) -> PanelView:
             raise ConflictError("round: expected at least one report in it, got none: an empty panel has no estimate")
         secret = market.keyring.owner_secret(found.owner, found.epoch)
         at = time_text(market.clock())
-        runs = reports.runs(number, RUN)
+        runs = reports.runs(number, RUN, by_path=found.plan.by_path)
         folder = _folder(market, panel) / f"round-{number}"
         closed = close_round(found.plan, secret, panel, number, found.epoch, runs, folder, at)
 
@@ -89,41 +98,48 @@ def reading(connection: Connection, market: Market, who: Caller, panel: str, ask
     )
 
 
-def reports_of(market: Market, panel: Panel, record: RoundRecord, rank: int) -> Iterator[Sequence[list[int]]]:
-    """Yield a tier's reports, as committed to; whoever asks has checked the right to them."""
+def reports_of(market: Market, panel: Panel, record: RoundRecord, rank: int) -> Iterator[Lists]:
+    """Yield a tier's reports, as committed to; whoever asks has checked the right to them.
+
+    Where the round's files are gone, they are derived again from its reports: the same bytes, or none.
+
+    Raises:     IntegrityError: a file is not what was committed to, or nothing that was is left.
+    """
     secret = market.keyring.owner_secret(panel.owner, record.epoch)
-    opening = opening_of(secret, f"{panel.id}/{record.round}", rank)
     folder = _folder(market, panel.id) / f"round-{record.round}"
+    if not (folder / f"{rank}.bin").exists():
+        with market.turns.held("panel", panel.id):
+            derive_again(panel.plan, secret, _reports(market, panel.id), record, folder)
+    opening = opening_of(secret, f"{panel.id}/{record.round}", rank)
     return read_tier(panel.plan, folder, rank, opening, record.tiers[rank].commitment)
 
 
 def disclose(market: Market, panel: str, number: int) -> Iterator[bytes]:
     """Yield what an auditor may have of a round, one JSON record a line: from the highest tier sold down.
 
-    Raises:     NotFoundError: no such round, or none of whose tiers was sold. IntegrityError: a file that changed.
+    Raises:     NotFoundError: no such round, or none of whose tiers was sold. ConflictError: it is not in the log.
+                IntegrityError: a file that changed.
     """
-
-    def find(connection: Connection) -> tuple[Panel, RoundRecord, str, int]:
-        return panel_of(connection, panel), *disclosed_round(connection, panel, number)
-
-    found, record, signature, rank = market.database.read_now(find)
-    secret, name = market.keyring.owner_secret(found.owner, record.epoch), f"{panel}/{number}"
+    found, record, rank, proved = market.database.read_now(
+        lambda connection: disclosed_round(connection, panel, number)
+    )
     runs = reports_of(market, found, record, rank)
-    head = {
-        "record": msgspec.to_builtins(record),
-        "signature": signature,
-        "rank": rank,
-        "openings": [opening_of(secret, name, place).hex() for place in range(rank, len(record.tiers))],
-        "keys": [key.hex() for key in found.plan.keys(secret, name)[rank:]],
-    }
-    return lines_of(head, runs)
+    return lines_of(head_line(market.keyring, found, record, rank, proved), runs)
 
 
-def lines_of(head: dict[str, Any], runs: Iterator[Sequence[list[int]]]) -> Iterator[bytes]:
-    """Yield a head and then each report, one JSON record a line."""
-    yield msgspec.json.encode(head) + b"\n"
-    for run in runs:
-        yield b"".join(msgspec.json.encode(report) + b"\n" for report in run)
+def replay_panels(market: Market) -> Iterator[tuple[str, int, tuple[Finding, ...]]]:
+    """Yield each round of which a tier was sold with what its replay found: a part of the audit of the whole log."""
+    publics = list(market.keyring.public_keys().values())
+    for panel, number in market.database.read_now(sold_rounds):
+        try:
+            found = replay_round(_lines(disclose(market, panel, number)), publics).findings
+        except (AppError, AuditError) as error:
+            found = (Finding("A7", "round-withheld", "round", "a round that was sold", type(error).__name__),)
+        yield panel, number, found
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    return (line for chunk in chunks for line in chunk.splitlines())
 
 
 @contextmanager
@@ -138,4 +154,4 @@ def _folder(market: Market, panel: str) -> Path:
 
 def _reports(market: Market, panel: str) -> Reports:
     key = hmac.digest(market.keyring.content, b"tiermarket/panel-device/1\n" + panel.encode(), sha256)
-    return Reports(_folder(market, panel), key)
+    return Reports(_folder(market, panel), key, Journal.of(market.settings, market.keyring, panel))

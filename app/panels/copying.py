@@ -40,8 +40,11 @@ def panel_files(panel: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def place_panels(source: Path, target: Path) -> None:
-    """Move restored files where none are; those that are there already are as new as the backup or newer, and stay."""
+def place_panels(source: Path, target: Path, journals: Path) -> None:
+    """Move restored files where none are; those that are there already are as new as the backup or newer, and stay.
+
+    Args:       journals: folder of the panels' journals: a file whose journal is gone starts a new one.
+    """
     for path in sorted(path for path in source.rglob("*") if path.is_file()):
         place = target / path.relative_to(source)
         for folder in (target, target / path.relative_to(source).parts[0], place.parent):
@@ -51,3 +54,6 @@ def place_panels(source: Path, target: Path) -> None:
         if place.name == _REPORTS:  # a journal that outlived its file would be played into this one
             place.with_name(f"{_REPORTS}-journal").unlink(missing_ok=True)
         path.replace(place)
+        if place.name == _REPORTS and not (journals / f"{place.parent.name}.jsonl").exists():
+            with closing(sqlite3.connect(place, timeout=60)) as held, held:
+                held.execute("DROP TABLE IF EXISTS journal")

@@ -1,38 +1,40 @@
-"""The panels' desk: opens them, takes rounds and orders down, and says who may read which tier."""
+"""The panels' desk: opens them, logs and stores closed rounds, and stops what an audit refutes."""
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, select
 
-from app.auth.accounts import Caller, Role
+from app.auth.accounts import Caller
 from app.clock import new_id
-from app.errors import ConflictError, ForbiddenError, InvalidRequestError, NotEntitledError, NotFoundError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
-from app.ledger.budget import nano_text
-from app.ledger.earnings import accrue_to
-from app.ledger.money import balance, market_account, post
-from app.panels.mechanism import Counts, Mechanism, Plan, choose
-from app.panels.rounds import Closed, RoundRecord
-from app.store.panel_schema import panel_orders, panel_rounds, panel_tiers, panels
-from app.views import PanelOrderView, PanelRoundView, PanelTierView, PanelView
+from app.ledger.money import balance
+from app.log.journal import append
+from app.log.panel_leaves import PanelLeaf, PanelTier, RoundLeaf, tier_identity
+from app.panels.mechanism import choose, plan_of, read_plan
+from app.panels.plans.base import Counts, Mechanism, Plan
+from app.panels.rounds import Closed
+from app.store.panel_schema import panel_rounds, panel_tiers, panels
 from app.wire import PanelRequest
-from pricing.money import Money, check_currency
-from tiers.budget import Ladder, decimal_text, nano_up, parse_epsilon
+from pricing.money import check_currency
+from tiers.budget import Ladder, decimal_text, nano_up, parse_decimal, parse_epsilon
 
 __all__ = [
     "Panel",
     "Planned",
     "counts_of",
-    "disclosed_round",
-    "held_rank",
+    "log_panel",
     "open_panel",
-    "order",
     "panel_of",
-    "panel_view",
     "plan_panel",
+    "promise_of",
+    "round_of",
+    "sold_rounds",
+    "stop_panel",
     "store_round",
 ]
 
@@ -61,6 +63,17 @@ class Panel:
     budget_nano: int
     epoch: int
     round: int
+    leaf_index: int | None
+    stopped: str | None
+
+    @property
+    def promise(self) -> str:
+        """Return what ε means on the panel."""
+        return promise_of(self.plan)
+
+    def tier(self, rank: int) -> str:
+        """Return what names a tier where other sales name a law."""
+        return tier_identity(rank, decimal_text(self.plan.ladder.epsilons[rank]), self.plan.parameters(rank))
 
     @property
     def cost_nano(self) -> int:
@@ -68,11 +81,11 @@ class Panel:
         return nano_up(self.plan.ladder.epsilons[0])
 
     def rank(self, epsilon: str) -> int:
-        """Return the tier of an ε, from 0; raises NotFoundError."""
-        try:
-            return self.plan.ladder.epsilons.index(parse_epsilon(epsilon))
-        except ValueError:
-            raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another") from None
+        """Return the tier of an ε, from 0; raises NotFoundError, and InvalidParameterError where it is none."""
+        wanted, menu = parse_epsilon(epsilon), self.plan.ladder.epsilons
+        if wanted not in menu:
+            raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another")
+        return menu.index(wanted)
 
 
 def plan_panel(request: PanelRequest) -> Planned:
@@ -91,7 +104,11 @@ def plan_panel(request: PanelRequest) -> Planned:
     budget, top = parse_epsilon(request.budget, name="budget", ceiling=parse_epsilon("50") * 10_000), ladder.epsilons[0]
     if budget < top:
         raise InvalidRequestError("budget: expected at least the top tier's ε (what one round costs), got less")
-    plan = choose(request.mechanism, len(request.domain), ladder, ordered=request.promise == "steps")
+    weight = parse_decimal("mean weight", request.mean_weight)
+    if not 0 <= weight <= 1:
+        raise InvalidRequestError("mean_weight: expected a part from 0 to 1, got another")
+    ordered = request.promise == "steps"
+    plan = choose(request.mechanism, len(request.domain), ladder, ordered=ordered, mean_weight=weight)
     return Planned(request, plan, nano_up(budget))
 
 
@@ -103,7 +120,7 @@ def open_panel(connection: Connection, keyring: Keyring, owner: Caller, planned:
     request = planned.request
     if balance(connection, owner.id).currency != request.currency:
         raise InvalidRequestError("currency: expected the one that the owner's account is kept in, got another")
-    panel = new_id("panel")
+    panel, ranks = new_id("panel"), range(len(planned.plan.ladder))
     connection.execute(
         panels.insert().values(
             id=panel,
@@ -118,10 +135,38 @@ def open_panel(connection: Connection, keyring: Keyring, owner: Caller, planned:
             budget_nano=planned.budget_nano,
             epoch=keyring.noise_epoch,
             round=1,
+            laws_json=msgspec.json.encode([planned.plan.parameters(rank) for rank in ranks]).decode(),
             created_at=at,
         )
     )
+    log_panel(connection, keyring, panel_of(connection, panel), at)
     return panel
+
+
+def log_panel(connection: Connection, keyring: Keyring, panel: Panel, at: str) -> None:
+    """Put a panel's leaf into the log."""
+    plan = panel.plan
+    tiers = [
+        PanelTier(epsilon=decimal_text(epsilon), law=plan.parameters(rank), price_minor=price)
+        for rank, (epsilon, price) in enumerate(zip(plan.ladder, panel.prices, strict=True))
+    ]
+
+    def make(index: int) -> PanelLeaf:
+        return PanelLeaf(
+            index=index,
+            at=at,
+            panel=panel.id,
+            domain=list(panel.domain),
+            promise=panel.promise,
+            mechanism=plan.mechanism,
+            tiers=tiers,
+            currency=panel.currency,
+            licence=panel.licence,
+            budget_nano=panel.budget_nano,
+        )
+
+    (logged,) = append(connection, keyring, at, [make])
+    connection.execute(panels.update().where(panels.c.id == panel.id).values(leaf_index=logged.index))
 
 
 def panel_of(connection: Connection, panel: str, owner: Caller | None = None) -> Panel:
@@ -131,53 +176,31 @@ def panel_of(connection: Connection, panel: str, owner: Caller | None = None) ->
         raise NotFoundError("panel: expected an existing id, got another")
     domain = msgspec.json.decode(row.domain_json, type=tuple[str, ...])
     mechanism: Mechanism = row.mechanism
-    plan = _planned(mechanism, len(domain), msgspec.json.decode(row.menu_json, type=tuple[str, ...]))
+    plan = _planned(mechanism, len(domain), msgspec.json.decode(row.menu_json, type=tuple[str, ...]), row.laws_json)
     prices = msgspec.json.decode(row.prices_json, type=tuple[int, ...])
-    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round)
+    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index, row.stopped)
     return Panel(row.id, row.owner_id, row.title, domain, plan, prices, *kept)
 
 
-def panel_view(connection: Connection, panel: str) -> PanelView:
-    """Return a panel's listing; raises NotFoundError."""
-    found = panel_of(connection, panel)
-    plan = found.plan
-    rounds = connection.execute(
-        select(panel_rounds).where(panel_rounds.c.panel_id == panel).order_by(panel_rounds.c.number)
-    )
-    return PanelView(
-        panel=found.id,
-        title=found.title,
-        domain=list(found.domain),
-        promise="values" if plan.subset else "steps",
-        mechanism=plan.mechanism,
-        device_law=plan.parameters(0),
-        tiers=[
-            PanelTierView(rank=rank, epsilon=decimal_text(epsilon), price_minor=price, law=plan.parameters(rank))
-            for rank, (epsilon, price) in enumerate(zip(plan.ladder, found.prices, strict=True))
-        ],
-        currency=found.currency,
-        licence=found.licence,
-        budget=nano_text(found.budget_nano),
-        open_round=found.round,
-        rounds=[
-            PanelRoundView(
-                round=row.number,
-                reports=row.reports,
-                record=msgspec.json.decode(row.record),
-                signing_key=row.signing_key,
-                signature=row.signature,
-            )
-            for row in rounds
-        ],
-    )
+def promise_of(plan: Plan) -> Literal["values", "steps"]:
+    """Return what ε means: for any two values, or for each step of an ordered domain."""
+    return "steps" if plan.mechanism == "flips" else "values"
 
 
 def store_round(connection: Connection, keyring: Keyring, panel: Panel, closed: Closed) -> None:
-    """Store a closed round with its signature and open the next one; raises ConflictError where it is closed."""
+    """Sign, log and store a closed round, and open the next one; raises ConflictError where it is closed."""
     record = closed.record
     if panel_of(connection, panel.id).round != record.round:
         raise ConflictError("round: expected the open one, got one that is closed")
-    number = keyring.signing_number
+    at, number = record.at, keyring.signing_number
+    signature = keyring.signer(number).sign(record.encode()).hex()
+    if panel.leaf_index is None:  # opened by a version that did not log panels
+        log_panel(connection, keyring, panel, at)
+
+    def make(index: int) -> RoundLeaf:
+        return RoundLeaf(index=index, at=at, record=record, key=number, signature=signature)
+
+    (logged,) = append(connection, keyring, at, [make])
     connection.execute(
         panel_rounds.insert().values(
             panel_id=panel.id,
@@ -185,8 +208,9 @@ def store_round(connection: Connection, keyring: Keyring, panel: Panel, closed: 
             reports=record.reports,
             record=msgspec.json.encode(record).decode(),
             signing_key=number,
-            signature=keyring.signer(number).sign(record.encode()).hex(),
+            signature=signature,
             highest_rank=None,
+            leaf_index=logged.index,
         )
     )
     rows = [
@@ -203,73 +227,18 @@ def store_round(connection: Connection, keyring: Keyring, panel: Panel, closed: 
     connection.execute(panels.update().where(panels.c.id == panel.id).values(round=record.round + 1))
 
 
-def order(
-    connection: Connection, caller: Caller, panel: Panel, number: int, rank: int, fee_bps: int, at: str
-) -> PanelOrderView:
-    """Sell a tier of a closed round, once an account: whoever asks again gets the same order.
-
-    The devices were charged when they reported, so a sale costs no budget. What an account has paid for tiers of the
-    round is credited. Analysts pay nothing, within their ceiling.
-
-    Raises:     NotFoundError: no such closed round. ForbiddenError: above the analyst's ceiling.
-                InsufficientFundsError, CurrencyMismatchError: as money is posted.
-    """
-    sold = _round(connection, panel.id, number)
-    mine = (
-        (panel_orders.c.account_id == caller.id)
-        & (panel_orders.c.panel_id == panel.id)
-        & (panel_orders.c.number == number)
-    )
-    if caller.ceiling_nano is not None and nano_up(panel.plan.ladder.epsilons[rank]) > caller.ceiling_nano:
-        raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
-    row = connection.execute(select(panel_orders).where(mine, panel_orders.c.rank == rank)).one_or_none()
-    if row is None:
-        paid = select(func.coalesce(func.sum(panel_orders.c.amount_minor), 0)).where(mine)
-        credit = int(connection.execute(paid).scalar_one())
-        due = 0 if caller.role is Role.ANALYST else max(0, panel.prices[rank] - credit)
-        identity, price = new_id("order"), Money(due, panel.currency)
-        if caller.role is not Role.ANALYST:
-            post(connection, caller.id, "payment", -price, identity, at)
-            post(connection, market_account(connection, price.currency, at), "sale", price, identity, at)
-            accrue_to(connection, panel.owner, price, fee_bps, identity, at)
-        named = {"account_id": caller.id, "panel_id": panel.id, "number": number, "rank": rank}
-        money = {"amount_minor": due, "currency": panel.currency}
-        connection.execute(panel_orders.insert().values(id=identity, **named, **money, created_at=at))
-        if sold.highest_rank is None or rank < sold.highest_rank:
-            here = (panel_rounds.c.panel_id == panel.id) & (panel_rounds.c.number == number)
-            connection.execute(panel_rounds.update().where(here).values(highest_rank=rank))
-        row = connection.execute(select(panel_orders).where(panel_orders.c.id == identity)).one()
-    return PanelOrderView(
-        order=row.id,
-        panel=panel.id,
-        round=number,
-        rank=rank,
-        epsilon=decimal_text(panel.plan.ladder.epsilons[rank]),
-        amount_minor=row.amount_minor,
-        currency=row.currency,
-        created_at=row.created_at,
-    )
+def stop_panel(connection: Connection, panel: str, finding: str) -> None:
+    """Let nothing more of a panel be sold, because of a finding; what was sold stays readable."""
+    here = (panels.c.id == panel) & panels.c.stopped.is_(None)
+    connection.execute(panels.update().where(here).values(stopped=finding))
 
 
-def held_rank(connection: Connection, caller: Caller, panel: str, number: int, rank: int) -> RoundRecord:
-    """Return the record of a round of which the caller holds a tier; raises NotEntitledError."""
-    wanted = (
-        select(panel_rounds.c.record)
-        .join(
-            panel_orders,
-            (panel_orders.c.panel_id == panel_rounds.c.panel_id) & (panel_orders.c.number == panel_rounds.c.number),
-        )
-        .where(
-            panel_orders.c.account_id == caller.id,
-            panel_orders.c.panel_id == panel,
-            panel_orders.c.number == number,
-            panel_orders.c.rank == rank,
-        )
-    )
-    record = connection.execute(wanted).scalar_one_or_none()
-    if record is None:
-        raise NotEntitledError("tier: expected an order of the caller's for this tier of this round, got none")
-    return msgspec.json.decode(record, type=RoundRecord)
+def sold_rounds(connection: Connection) -> list[tuple[str, int]]:
+    """Return every round in the log of which a tier was sold, in its order."""
+    wanted = select(panel_rounds.c.panel_id, panel_rounds.c.number)
+    logged = panel_rounds.c.leaf_index.is_not(None) & panel_rounds.c.highest_rank.is_not(None)
+    found = connection.execute(wanted.where(logged).order_by(panel_rounds.c.leaf_index))
+    return [(row.panel_id, row.number) for row in found]
 
 
 def counts_of(connection: Connection, keyring: Keyring, panel: str, number: int, rank: int) -> Counts:
@@ -281,15 +250,8 @@ def counts_of(connection: Connection, keyring: Keyring, panel: str, number: int,
     return np.frombuffer(keyring.unseal(sealed, _context(panel, number, rank)), "<i8").astype(np.int64)
 
 
-def disclosed_round(connection: Connection, panel: str, number: int) -> tuple[RoundRecord, str, int]:
-    """Return a round's record, its signature, and the highest rank sold; raises NotFoundError where none was."""
-    row = _round(connection, panel, number)
-    if row.highest_rank is None:
-        raise NotFoundError("round: expected one of which a tier was sold, got one without a sale")
-    return msgspec.json.decode(row.record, type=RoundRecord), row.signature, row.highest_rank
-
-
-def _round(connection: Connection, panel: str, number: int) -> "Row[tuple[object, ...]]":
+def round_of(connection: Connection, panel: str, number: int) -> "Row[tuple[object, ...]]":
+    """Return a closed round's row; raises NotFoundError."""
     here = (panel_rounds.c.panel_id == panel) & (panel_rounds.c.number == number)
     row = connection.execute(select(panel_rounds).where(here)).one_or_none()
     if row is None:
@@ -298,8 +260,11 @@ def _round(connection: Connection, panel: str, number: int) -> "Row[tuple[object
 
 
 @lru_cache(maxsize=64)
-def _planned(mechanism: Mechanism, size: int, menu: tuple[str, ...]) -> Plan:
-    return Plan.of(mechanism, size, Ladder.parse(menu))
+def _planned(mechanism: Mechanism, size: int, menu: tuple[str, ...], laws: str | None) -> Plan:
+    ladder = Ladder.parse(menu)
+    if laws is None:  # opened by a version that kept none: its mechanisms plan the same again
+        return plan_of(mechanism, size, ladder)
+    return read_plan(mechanism, size, ladder, msgspec.json.decode(laws, type=list[dict[str, str]]))
 
 
 def _context(panel: str, number: int, rank: int) -> str:

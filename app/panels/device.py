@@ -1,26 +1,38 @@
 """What a device runs: one value in, one report out; private before it leaves."""
 
 import os
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 from app.errors import InvalidRequestError
-from tiers.local.device import Encoder, Read, encode_bits, encoder
+from app.panels.plans.mixture import MixedTier, label_of, paths_of
+from tiers.errors import InvalidParameterError
+from tiers.local.device import Encoder, Read, encode_bits, encoder, hash_encoder, value_encoder
 from tiers.local.flips import Flips
 from tiers.local.late import members_of
+from tiers.local.local_hash import LocalHash
+from tiers.local.randomized_response import RandomizedResponse
 from tiers.local.signal import Signal
 from tiers.local.subset import Subset
 
-__all__ = ["encode"]
+__all__ = ["encode", "label_of"]
 
 
-def encode(law: Mapping[str, str], domain_size: int, value: int, read: Read = os.urandom) -> list[int]:
+def encode(
+    law: Mapping[str, str], domain_size: int, value: int, read: Read = os.urandom, *, label: int = 0
+) -> list[int]:
     """Return the report of one value under a panel's top tier, as its listing describes it (`device_law`).
+
+    Sets are sent as their rising values, flips as the rising thresholds that are 1, randomised response as one value, a
+    local hash as its seed (two words, each as its halves of 32 bits) and the bucket, a mixed plan's as its path first.
 
     Guarantee:  exact coins: ε-LDP at the top tier's ε (flips: a step), whatever arithmetic the device has.
     Args:       value: the place of the person's value in the listing's domain, from 0. read: uniform bytes, the
-                operating system's unless told; a device that must send the same report again keeps it.
+                operating system's unless told; a device that must send the same report again keeps it. label: of a
+                mixed plan: `label_of(panel, device)`, the public label that says which path the device follows.
     Raises:     InvalidRequestError: no law that this version runs. InvalidParameterError: a value outside the domain.
     Example:
         >>> from app.panels.mechanism import choose
@@ -30,19 +42,53 @@ def encode(law: Mapping[str, str], domain_size: int, value: int, read: Read = os
         [7]
     """
     family = law.get("family")
-    if family == "flips":
+    if family == Flips.family:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < domain_size:
-            raise InvalidRequestError(f"value: expected an integer from 0 to {domain_size - 1}, got another")
+            raise InvalidParameterError("value", f"an integer from 0 to {domain_size - 1}", "one outside")
         bits = (1 << domain_size - 1) - (1 << value) if value < domain_size - 1 else 0
         return members_of(encode_bits(bits, domain_size - 1, Flips(Fraction(law["epsilon"])), read))
-    if family != "subset" or law.get("domain_size") != str(domain_size):
+    if family == LocalHash.family:
+        first, second, bucket = _hashed(*(law[name] for name in _HASH), domain_size)(value, read)
+        return [first >> 32, first & _LOW, second >> 32, second & _LOW, bucket]
+    if family == MixedTier.family:
+        laws, shares = paths_of(law)
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < sum(shares):
+            raise InvalidParameterError("label", "a word of 32 bits", "another")
+        path = bisect_right(list(accumulate(shares)), label)
+        return [path, *encode(laws[path], domain_size, value, read)]
+    if law.get("domain_size") != str(domain_size):
         raise InvalidRequestError("law: expected one of a panel's listing, got another")
-    return members_of(
-        _encoder(*(law[name] for name in ("domain_size", "subset_size", "weight", "epsilon", "offset")))(value, read)
-    )
+    if family == RandomizedResponse.family:
+        return [_valued(*(law[name] for name in _VALUE))(value, read)]
+    if family != Subset.family:
+        raise InvalidRequestError("law: expected one of a panel's listing, got another")
+    return members_of(_encoder(*(law[name] for name in _SET))(value, read))
+
+
+_SIGNAL = ("weight", "epsilon", "offset")
+_SET = ("domain_size", "subset_size", *_SIGNAL)
+_VALUE = ("domain_size", *_SIGNAL)
+_HASH = ("buckets", *_SIGNAL)
+_LOW = 2**32 - 1
 
 
 @lru_cache(maxsize=64)
 def _encoder(domain_size: str, subset_size: str, weight: str, epsilon: str, offset: str) -> Encoder:
     signal = Signal(Fraction(weight), Fraction(epsilon), Fraction(offset))
     return encoder(Subset(int(domain_size), int(subset_size), signal))
+
+
+@lru_cache(maxsize=64)
+def _valued(domain_size: str, weight: str, epsilon: str, offset: str) -> Encoder:
+    return value_encoder(
+        RandomizedResponse(int(domain_size), Signal(Fraction(weight), Fraction(epsilon), Fraction(offset)))
+    )
+
+
+@lru_cache(maxsize=64)
+def _hashed(
+    buckets: str, weight: str, epsilon: str, offset: str, domain_size: int
+) -> Callable[[int, Read], tuple[int, int, int]]:
+    return hash_encoder(
+        LocalHash(int(buckets), Signal(Fraction(weight), Fraction(epsilon), Fraction(offset))), domain_size
+    )

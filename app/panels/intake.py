@@ -1,38 +1,54 @@
 """Deliveries as they are read: rows of (device, report) from JSON, NDJSON, Arrow or Parquet, good ones and bad ones.
 
-A report is the rising list of its places: a set has one form, so nothing but membership is carried.
+A report is a list of whole numbers, as its panel's mechanism writes them; a set is the rising list of its places: it
+has one form, so nothing but membership is carried.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
 from app.errors import InvalidRequestError
-from app.panels.mechanism import Plan
+from app.panels.plans.base import Labels, Plan
+from app.panels.plans.lists import Lists
+from app.panels.plans.mixture import label_of
 from app.strict import check_json
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Batch", "Refusal", "ReportRow", "read_file", "read_rows"]
+__all__ = ["Batch", "Form", "Refusal", "ReportRow", "read_file", "read_rows"]
 
 _ROWS = 1 << 15
 _LINE = 1 << 16
 _DEVICE = 128
-Numbers = npt.NDArray[np.int64]
+_LARGEST = 2**32 - 1
 
 
 class ReportRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One device's report of a round: the rising places that it holds."""
+    """One device's report of a round, as `app.panels.device.encode` writes it."""
 
     device: Annotated[str, Meta(min_length=1, max_length=_DEVICE, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
-    report: Annotated[tuple[Annotated[int, Meta(ge=0, le=4_096)], ...], Meta(max_length=4_096)]
+    report: Annotated[tuple[Annotated[int, Meta(ge=0, le=_LARGEST)], ...], Meta(max_length=4_097)]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a report of a panel must be: its plan, and the panel, whose name is in each device's public label."""
+
+    panel: str
+    plan: Plan
+
+    def labels(self, devices: Sequence[str]) -> Labels:
+        """Return the devices' labels, where the plan has paths."""
+        if not self.plan.by_path:
+            return np.zeros(len(devices), np.int64)
+        return np.fromiter((label_of(self.panel, device) for device in devices), np.int64, len(devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +69,12 @@ class Batch:
     refused: Sequence[Refusal]
 
 
-def read_rows(plan: Plan, rows: Sequence[ReportRow]) -> Iterator[Batch]:
+def read_rows(form: Form, rows: Sequence[ReportRow]) -> Iterator[Batch]:
     """Yield the rows of a request's body; their lines are their places in it, from 1."""
-    yield _checked(plan, range(1, len(rows) + 1), [row.device for row in rows], [row.report for row in rows], [])
+    yield _checked(form, range(1, len(rows) + 1), [row.device for row in rows], [row.report for row in rows], [])
 
 
-def read_file(plan: Plan, path: Path) -> Iterator[Batch]:
+def read_file(form: Form, path: Path) -> Iterator[Batch]:
     """Yield a file's rows, a run at a time.
 
     Raises:     InvalidRequestError: no such format, or a file that ends early or cannot be read as what it says it is.
@@ -66,10 +82,10 @@ def read_file(plan: Plan, path: Path) -> Iterator[Batch]:
     readers = {".ndjson": _lines, ".arrow": _arrow, ".parquet": _parquet}
     if path.suffix not in readers:
         raise InvalidRequestError("file: expected a name that ends in .ndjson, .arrow or .parquet, got another")
-    yield from readers[path.suffix](plan, path)
+    yield from readers[path.suffix](form, path)
 
 
-def _lines(plan: Plan, path: Path) -> Iterator[Batch]:
+def _lines(form: Form, path: Path) -> Iterator[Batch]:
     decoder = msgspec.json.Decoder(ReportRow)
     lines: list[int] = []
     rows: list[ReportRow] = []
@@ -92,28 +108,28 @@ def _lines(plan: Plan, path: Path) -> Iterator[Batch]:
                 lines.append(number)
                 rows.append(row)
             if len(rows) + len(refused) >= _ROWS:
-                yield _checked(plan, lines, [row.device for row in rows], [row.report for row in rows], refused)
+                yield _checked(form, lines, [row.device for row in rows], [row.report for row in rows], refused)
                 lines, rows, refused = [], [], []
-    yield _checked(plan, lines, [row.device for row in rows], [row.report for row in rows], refused)
+    yield _checked(form, lines, [row.device for row in rows], [row.report for row in rows], refused)
 
 
-def _arrow(plan: Plan, path: Path) -> Iterator[Batch]:
+def _arrow(form: Form, path: Path) -> Iterator[Batch]:
     import pyarrow as pa
 
     try:
         with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
-            yield from _tables(plan, reader)
+            yield from _tables(form, reader)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable("an Arrow stream") from error
 
 
-def _parquet(plan: Plan, path: Path) -> Iterator[Batch]:
+def _parquet(form: Form, path: Path) -> Iterator[Batch]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
-            yield from _tables(plan, file.iter_batches(batch_size=_ROWS))
+            yield from _tables(form, file.iter_batches(batch_size=_ROWS))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable("a Parquet file") from error
 
@@ -122,7 +138,7 @@ def _unreadable(kind: str) -> InvalidRequestError:
     return InvalidRequestError(f"file: expected {kind}, whole, with columns device and report, got another or a part")
 
 
-def _tables(plan: Plan, batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[Batch]:
+def _tables(form: Form, batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[Batch]:
     import pyarrow as pa
 
     first = 1
@@ -142,35 +158,21 @@ def _tables(plan: Plan, batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[Ba
                     refused.append(Refusal(first + place, "a device's name and a report, neither missing"))
             kept = [first + place for place in lines]
             taken = [devices[place] for place in lines], [reports[place] for place in lines]
-            yield _checked(plan, kept, *taken, refused)
+            yield _checked(form, kept, *taken, refused)
             first += part.num_rows
 
 
 def _checked(
-    plan: Plan, lines: Sequence[int], devices: Sequence[str], reports: Sequence[Sequence[int]], bad: Sequence[Refusal]
+    form: Form, lines: Sequence[int], devices: Sequence[str], reports: Sequence[Sequence[int]], bad: Sequence[Refusal]
 ) -> Batch:
-    """Refuse what the mechanism cannot have given, and pack the rest into bits, all at once."""
-    sizes = np.fromiter((len(report) for report in reports), np.int64, len(reports))
-    flat = np.fromiter((place for report in reports for place in report), np.int64, int(sizes.sum()))
-    rows = np.repeat(np.arange(len(reports)), sizes)
-    size = plan.size(0)
-    wrong = [
-        (_any(rows, (flat < 0) | (flat >= plan.bits), len(reports)), f"places from 0 to {plan.bits - 1}"),
-        (
-            _any(rows[1:], (rows[1:] == rows[:-1]) & (flat[1:] <= flat[:-1]), len(reports)),
-            "places that rise: a set has one form",
-        ),
-        (sizes != size if size else np.zeros(len(reports), np.bool_), f"a set of {size} places"),
-    ]
-    fine = ~np.any([broken for broken, _ in wrong], axis=0)
+    """Refuse what the mechanism cannot have given, and pack the rest, all at once."""
+    labels = form.labels(devices)
+    packed, faults = form.plan.pack(Lists.of(reports), labels)
+    fine = ~np.any([broken for broken, _ in faults], axis=0)
     refused = list(bad)
     for row in np.flatnonzero(~fine).tolist():
-        rule = next(rule for broken, rule in wrong if broken[row])
+        rule = next(rule for broken, rule in faults if broken[row])
         refused.append(Refusal(lines[row], rule))
-    keep = fine[rows] if len(rows) else np.zeros(0, np.bool_)
-    packed = np.zeros((len(reports), plan.width), np.uint8)
-    places, owners = flat[keep], rows[keep]
-    np.bitwise_or.at(packed, (owners, places >> 3), (1 << (places & 7)).astype(np.uint8))
     good = np.flatnonzero(fine).tolist()
     return Batch(
         [lines[row] for row in good],
@@ -178,7 +180,3 @@ def _checked(
         [packed[row].tobytes() for row in good],
         sorted(refused, key=lambda refusal: refusal.line),
     )
-
-
-def _any(rows: Numbers, broken: npt.NDArray[np.bool_], count: int) -> npt.NDArray[Any]:
-    return np.bincount(rows[broken], minlength=count).astype(np.bool_)

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from app.errors import InvalidRequestError
-from app.panels.mechanism import Counts, Plan
+from app.panels.plans.base import Counts, Plan
 from tiers.budget import parse_decimal
 from tiers.metric.quantiles import quantile
 
@@ -63,8 +63,9 @@ def read(
     Raises:     InvalidRequestError: a key outside the domain, a range that ends before it begins, a share out of
                 (0, 1], or another number of weights than of values.
     Example:
+        >>> from app.panels.mechanism import plan_of
         >>> from tiers.budget import Ladder
-        >>> plan = Plan.of("randomized-response", 2, Ladder.parse(["50"]))
+        >>> plan = plan_of("randomized-response", 2, Ladder.parse(["50"]))
         >>> read(plan, 0, ["no", "yes"], np.array([60, 40]), 100, Count(key="yes"))[0]["value"]
         '40.000000'
     """

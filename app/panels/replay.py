@@ -1,85 +1,229 @@
-"""The auditor's check of a round: its record is the market's, and the disclosed tiers follow from each other."""
+"""The auditor's check of a round: it is in the log as its record says, and its tiers follow from each other.
+
+A disclosure is a file of lines: first what the log says of the round and what opens it, from the highest tier sold
+down, then that tier's reports, one JSON list a line. It is read in runs: memory does not grow with the round.
+"""
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
+from typing import Annotated, Any, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from app.panels.mechanism import Plan
-from app.panels.rounds import RUN, RoundRecord
+from app.log import leaves as log_leaves
+from app.log.heads import TreeHead, public_key
+from app.log.leaf_base import LeafBase
+from app.log.merkle import leaf_hash, verify_inclusion
+from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf, RoundRecord
+from app.panels.mechanism import read_plan
+from app.panels.plans.base import Plan
+from app.panels.plans.lists import Lists
+from app.panels.rounds import RUN, counts_commitment
+from tiers.audit.findings import Finding
 from tiers.budget import Ladder
-from tiers.errors import TierError
+from tiers.canonical import canonical_bytes
+from tiers.errors import AuditError, TierError
+from tiers.local.columns.chain import SAMPLER
 
-__all__ = ["Disclosure", "replay_round"]
+__all__ = ["FORMAT", "LINE_LIMIT", "Disclosed", "Proved", "RoundReport", "plan_of_record", "replay_round"]
+
+FORMAT = "tiermarket-round/1"
+LINE_LIMIT = 2**24
+_Hash: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_LeafKind = TypeVar("_LeafKind", bound=LeafBase)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Disclosure:
-    """What an auditor is given of a round: from the highest tier sold down; nothing of what stands above it.
+class Proved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A leaf as it is in the log, and its path to the head."""
 
-    Args:       rank: of that tier. reports: of it, as rising places. openings: of it and each below. keys: of the
-                steps below it.
+    leaf: dict[str, Any]
+    proof: list[_Hash]
+
+
+class Disclosed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A disclosure's first line.
+
+    Args:       sale: of the tier from which on it is disclosed: the highest one sold. openings, counts: what opens the
+                commitments to the reports, and to the counts, of that tier and each below. keys: of the steps below it.
     """
 
-    record: RoundRecord
-    signature: str
+    format: str
+    head: TreeHead
+    panel: Proved
+    round: Proved
+    sale: Proved
+    openings: list[_Hash]
+    counts: list[_Hash]
+    keys: list[_Hash]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What a replay came to: "verified" where nothing was found.
+
+    Args:       rank: of the highest tier disclosed, from 0. tiers: how many were derived or opened.
+    """
+
+    panel: str
+    round: int
     rank: int
-    reports: Sequence[Sequence[int]]
-    openings: Sequence[bytes]
-    keys: Sequence[bytes]
+    tiers: int
+    reports: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Return the outcome in a word."""
+        return "refuted" if self.findings else "verified"
 
 
-def replay_round(disclosed: Disclosure, public_key: str) -> tuple[str, ...]:
-    """Return what does not hold, in words; nothing where the round is as the record has it.
+def replay_round(lines: Iterable[bytes], publics: Collection[str]) -> RoundReport:
+    """Return what a disclosure proves; every tier from the highest one sold down is derived again, bit for bit.
 
-    The signature is checked, each step's key against its hash, the disclosed reports against their commitment and their
-    law, and every tier below is derived again and compared with its own commitment, bit for bit.
+    Args:       lines: the disclosure, line by line. publics: the market's public keys (hex), got from elsewhere; one of
+                them must have signed the head, and the round's record.
+    Raises:     AuditError: nothing to check, no key, or one that is none.
     """
-    record, rank = disclosed.record, disclosed.rank
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(
-            bytes.fromhex(disclosed.signature), record.encode()
+        trusted = [public_key(public) for public in publics]
+    except ValueError:
+        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
+    if not trusted:
+        raise AuditError("public key: expected at least one, got none")
+    read = iter(lines)
+    try:
+        shown = msgspec.json.decode(next(read, b""), type=Disclosed)
+        if shown.format != FORMAT:
+            raise ValueError("format")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise AuditError("round: expected a disclosure's first line, got something else") from None
+    return _Replay(shown, trusted).report(read)
+
+
+class _Replay:
+    """One disclosure while it is read."""
+
+    def __init__(self, shown: Disclosed, trusted: list[Ed25519PublicKey]) -> None:
+        self.shown, self.trusted, self.found = shown, trusted, list[Finding]()
+
+    def need(self, holds: bool, check: str, rule: str, claimed: object, otherwise: object) -> bool:
+        if not holds:
+            self.found.append(Finding(check, rule, "round", str(claimed)[:60], str(otherwise)[:200]))
+        return holds
+
+    def report(self, lines: Iterator[bytes]) -> RoundReport:
+        shown, head = self.shown, self.shown.head
+        signed = any(head.signed_by(key) for key in self.trusted)
+        self.need(signed, "A4", "head-signature", f"key {head.key}", "no trusted key")
+        panel, leaf, sale = (
+            self._leaf("panel", shown.panel, PanelLeaf),
+            self._leaf("round", shown.round, RoundLeaf),
+            self._leaf("sale", shown.sale, PanelSaleLeaf),
         )
-    except (InvalidSignature, ValueError):
-        return ("record: expected the market's signature, got another",)
-    try:
-        ladder = Ladder.parse([Fraction(tier.epsilon) for tier in record.tiers])
-        plan = Plan.of(record.mechanism, record.domain_size, ladder)  # type: ignore[arg-type]
-        found = [
-            f"tier {place}: expected the planned law, got another"
-            for place, tier in enumerate(record.tiers)
-            if tier.law != plan.parameters(place)
-        ]
-        for place, key in enumerate(disclosed.keys, start=rank + 1):
-            if sha256(key).hexdigest() != record.tiers[place].key_hash:
-                found.append(f"tier {place}: expected the key of its step, got another")
-        if len(disclosed.reports) != record.reports:
-            found.append(f"reports: expected {record.reports}, got {len(disclosed.reports)}")
-        return (*found, *_derived(plan, disclosed))
-    except (TierError, ValueError, IndexError) as error:
-        return (f"record: expected one that can be replayed, got {type(error).__name__}",)
+        if panel is None or leaf is None or sale is None:
+            return RoundReport("", 0, 0, 0, 0, tuple(self.found))
+        record, reports = leaf.record, 0
+        self._check_record(panel, leaf, sale)
+        try:
+            plan = plan_of_record(record)
+            reports = self._derive(plan, record, sale.rank, lines)
+        except (TierError, ValueError, LookupError, ArithmeticError) as error:
+            self.need(False, "A7", "unreadable-round", "one that can be replayed", type(error).__name__)
+        tiers = max(0, len(record.tiers) - sale.rank)
+        return RoundReport(record.panel, record.round, sale.rank, tiers, reports, tuple(self.found))
+
+    def _leaf(self, name: str, proved: Proved, kind: type[_LeafKind]) -> _LeafKind | None:
+        head = self.shown.head
+        try:
+            raw = canonical_bytes(proved.leaf)
+            leaf = log_leaves.decode(raw)
+        except (msgspec.MsgspecError, TierError, ValueError, RecursionError):
+            self.need(False, "A4", "unreadable-leaf", name, "no leaf of a known kind")
+            return None
+        path = [bytes.fromhex(step) for step in proved.proof]
+        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
+        self.need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
+        if not isinstance(leaf, kind):
+            self.need(False, "A4", "leaf-kind", name, type(leaf).__name__)
+            return None
+        return leaf
+
+    def _check_record(self, panel: PanelLeaf, leaf: RoundLeaf, sale: PanelSaleLeaf) -> None:
+        record = leaf.record
+        signature, signed = bytes.fromhex(leaf.signature), False
+        for key in self.trusted:
+            try:
+                key.verify(signature, record.encode())
+                signed = True
+            except InvalidSignature:
+                continue
+        self.need(signed, "A4", "round-signature", f"key {leaf.key}", "no trusted key signed the record")
+        self.need(
+            panel.panel == record.panel and panel.index < leaf.index, "A4", "panel-of-round", record.panel, panel.panel
+        )
+        planned = (panel.mechanism, len(panel.domain), [(tier.epsilon, tier.law) for tier in panel.tiers])
+        said = (record.mechanism, record.domain_size, [(tier.epsilon, tier.law) for tier in record.tiers])
+        self.need(planned == said, "A1", "laws-of-panel", record.mechanism, "the panel opened with others")
+        sold = (sale.panel, sale.round) == (record.panel, record.round) and leaf.index < sale.index
+        sold = sold and sale.rank < len(record.tiers)
+        self.need(sold, "A7", "sale-of-round", f"leaf {sale.index}", "no sale of this round")
+
+    def _derive(self, plan: Plan, record: RoundRecord, rank: int, lines: Iterator[bytes]) -> int:
+        """Derive every tier below the disclosed one again, and hold each against its commitments."""
+        shown, below = self.shown, record.tiers[rank:]
+        keys = [bytes.fromhex(key) for key in shown.keys]
+        if not (len(shown.openings) == len(shown.counts) == len(below) == len(keys) + 1):
+            self.need(False, "A7", "evidence", f"{len(below)} tiers", "openings and keys for others")
+            return 0
+        for place, key in enumerate(keys, start=rank + 1):
+            same = sha256(key).hexdigest() == record.tiers[place].key_hash
+            self.need(same, "A7", "key", f"tier {place}", "another key than the step's")
+        digests = [hmac.new(bytes.fromhex(opening), digestmod=sha256) for opening in shown.openings]
+        counts = [np.zeros(0, np.int64) for _ in below]
+        first = 0
+        for run in _runs(lines):
+            packed, faults = plan.pack(run, None, rank)
+            for broken, rule in faults:
+                if not self.need(
+                    not broken.any(), "A7", "report-of-law", rule, f"report {first + int(broken.argmax())}"
+                ):
+                    return first
+            for place, stored in enumerate(plan.derive(keys, first, packed.tobytes(), start=rank)):
+                digests[place].update(stored)
+                counted = plan.count(rank + place, stored)
+                counts[place] = counted + counts[place] if len(counts[place]) else counted
+            first += len(run)
+        self.need(first == record.reports, "A7", "reports", record.reports, first)
+        for place, tier in enumerate(below):
+            same = digests[place].hexdigest() == tier.commitment
+            self.need(same, "A7", "tier", f"tier {rank + place} as committed to", "other reports")
+            counted_as = counts_commitment(bytes.fromhex(shown.counts[place]), counts[place])
+            self.need(counted_as == tier.counts, "A7", "counts", f"tier {rank + place} as committed to", "other counts")
+        return first
 
 
-def _derived(plan: Plan, disclosed: Disclosure) -> list[str]:
-    rank, first = disclosed.rank, 0
-    digests = [hmac.new(opening, digestmod=sha256) for opening in disclosed.openings]
-    for at in range(0, len(disclosed.reports), RUN):
-        part = disclosed.reports[at : at + RUN]
-        bits = np.zeros((len(part), plan.width), np.uint8)
-        for row, places in enumerate(part):
-            for place in places:
-                bits[row, place >> 3] |= 1 << (place & 7)
-        top = plan.check(rank, plan.columns(bits.tobytes()))
-        for digest, sets in zip(digests, plan.derive(disclosed.keys, first, top, start=rank), strict=True):
-            digest.update(plan.stored(sets))
-        first += len(part)
-    return [
-        f"tier {place}: expected the reports that it is committed to, got others"
-        for place, digest in enumerate(digests, start=rank)
-        if digest.hexdigest() != disclosed.record.tiers[place].commitment
-    ]
+def plan_of_record(record: RoundRecord) -> Plan:
+    """Return the plan that a round's record names, every ε and step checked; raises TierError, ValueError."""
+    if record.sampler != SAMPLER:
+        raise ValueError(f"sampler: expected {SAMPLER}, got another")
+    ladder = Ladder.parse([Fraction(tier.epsilon) for tier in record.tiers])
+    return read_plan(record.mechanism, record.domain_size, ladder, [tier.law for tier in record.tiers])
+
+
+def _runs(lines: Iterator[bytes]) -> Iterator[Lists]:
+    decoder, rows = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, lt=2**32)]]), list[list[int]]()
+    for line in lines:
+        if len(line) > LINE_LIMIT:
+            raise ValueError("line: expected a shorter one")
+        rows.append(decoder.decode(line))
+        if len(rows) == RUN:
+            yield Lists.of(rows)
+            rows = []
+    if rows:
+        yield Lists.of(rows)

@@ -13,14 +13,19 @@ from hashlib import sha256
 from pathlib import Path
 
 from app.panels.intake import Batch, Refusal
+from app.panels.journal import Journal, Taken
 
 __all__ = ["Delivered", "Reports"]
 
 _SHOWN = 100
+_ANY = 2**63 - 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS reports (round INTEGER, tag BLOB, report BLOB, PRIMARY KEY (round, tag)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS devices (tag BLOB PRIMARY KEY, spent_nano INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS journal (id INTEGER PRIMARY KEY CHECK (id = 1), place INTEGER NOT NULL);
 """
+_IN_ORDER = "SELECT report FROM reports WHERE round = ? ORDER BY tag"
+_BY_PATH = "SELECT report FROM reports WHERE round = ? ORDER BY substr(report, 1, 1), tag"
 _SPEND = (
     "INSERT INTO devices VALUES (?, ?) ON CONFLICT (tag) DO UPDATE SET spent_nano = spent_nano + excluded.spent_nano "
     "WHERE spent_nano + excluded.spent_nano <= ?"
@@ -39,13 +44,14 @@ class Delivered:
 class Reports:
     """The file of one panel.
 
-    Args:       folder: of the panel, made here. key: under which devices' names are digested.
+    Args:       folder: of the panel, made here. key: under which devices' names are digested. journal: where deliveries
+                are written first; what it has and the file has not is taken in whenever the file is opened.
     """
 
-    def __init__(self, folder: Path, key: bytes) -> None:
+    def __init__(self, folder: Path, key: bytes, journal: Journal) -> None:
         folder.parent.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        self._path, self._key = folder / "reports.db", key
+        self._path, self._key, self._journal = folder / "reports.db", key, journal
 
     def add(self, number: int, batches: Iterable[Batch], cost_nano: int, budget_nano: int) -> Delivered:
         """Take the rows of a delivery into a round: one report a device and round, charged to the device.
@@ -54,9 +60,9 @@ class Reports:
         """
         accepted = refused = 0
         shown: list[Refusal] = []
-        with self._open() as store:
+        with self._open() as store, self._journal.delivery() as delivery:
             for batch in batches:
-                bad = list(batch.refused)
+                bad, taken = list(batch.refused), list[Taken]()
                 for line, device, report in zip(batch.lines, batch.devices, batch.reports, strict=True):
                     tag = hmac.digest(self._key, device.encode(), sha256)
                     if not _one(store, "INSERT OR IGNORE INTO reports VALUES (?, ?, ?)", (number, tag, report)):
@@ -66,8 +72,12 @@ class Reports:
                         bad.append(Refusal(line, "a device whose budget admits one more round"))
                     else:
                         accepted += 1
+                        taken.append(Taken(number, tag, cost_nano, report))
+                delivery.take(taken)
                 refused += len(bad)
                 shown += sorted(bad, key=lambda refusal: refusal.line)[: _SHOWN - len(shown)]
+            delivery.end()
+            _reach(store, self._journal.size)
         return Delivered(accepted, refused, tuple(shown))
 
     def count(self, number: int) -> int:
@@ -76,10 +86,13 @@ class Reports:
             found: int = store.execute("SELECT count(*) FROM reports WHERE round = ?", (number,)).fetchone()[0]
             return found
 
-    def runs(self, number: int, rows: int) -> Iterator[bytes]:
-        """Yield a round's reports in their order, `rows` at a time, one after another."""
+    def runs(self, number: int, rows: int, *, by_path: bool = False) -> Iterator[bytes]:
+        """Yield a round's reports in their order, `rows` at a time, one after another.
+
+        Args:       by_path: those of a path (a report's first byte) together.
+        """
         with self._open() as store:
-            found = store.execute("SELECT report FROM reports WHERE round = ? ORDER BY tag", (number,))
+            found = store.execute(_BY_PATH if by_path else _IN_ORDER, (number,))
             while part := found.fetchmany(rows):
                 yield b"".join(report for (report,) in part)
 
@@ -89,6 +102,17 @@ class Reports:
         with self._open() as store:
             row = store.execute("SELECT spent_nano FROM devices WHERE tag = ?", (tag,)).fetchone()
             return int(row[0]) if row else 0
+
+    def _catch_up(self, store: sqlite3.Connection) -> None:
+        """Take in what the journal has after the place that the file reached: it was admitted then, and is now."""
+        reached = store.execute("SELECT place FROM journal").fetchone()
+        place = int(reached[0]) if reached else 0
+        for taken in self._journal.since(place):
+            for row in taken:
+                if _one(store, "INSERT OR IGNORE INTO reports VALUES (?, ?, ?)", (row.round, row.tag, row.report)):
+                    _one(store, _SPEND, (row.tag, row.cost_nano, _ANY))
+        if self._journal.size != place:
+            _reach(store, self._journal.size)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -100,6 +124,7 @@ class Reports:
             store.executescript(_SCHEMA)
             store.execute("BEGIN IMMEDIATE")
             try:
+                self._catch_up(store)
                 yield store
             except BaseException:
                 store.execute("ROLLBACK")
@@ -107,6 +132,10 @@ class Reports:
             store.execute("COMMIT")
         finally:
             store.close()
+
+
+def _reach(store: sqlite3.Connection, place: int) -> None:
+    store.execute("INSERT INTO journal VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET place = excluded.place", (place,))
 
 
 def _one(store: sqlite3.Connection, statement: str, values: tuple[object, ...]) -> bool:

@@ -3,59 +3,44 @@
 import hmac
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
-import msgspec
-import numpy as np
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from app.errors import IntegrityError
-from app.panels.mechanism import Counts, Plan
+from app.log.panel_leaves import RoundRecord, TierRecord
+from app.panels.plans.base import Counts, Plan
+from app.panels.plans.lists import Lists
+from app.panels.reports import Reports
 from tiers.budget import decimal_text
-from tiers.canonical import canonical_bytes
 from tiers.local.columns.chain import SAMPLER
 
-__all__ = ["RUN", "Closed", "RoundRecord", "TierRecord", "close_round", "opening_of", "read_tier"]
+__all__ = [
+    "COUNTS",
+    "REPORTS",
+    "RUN",
+    "Closed",
+    "close_round",
+    "counts_commitment",
+    "derive_again",
+    "opening_of",
+    "read_tier",
+]
 
 RUN = 1 << 15
-
-
-class TierRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tier of a round: its law, the commitment to its reports, and the hash of the key of the step to it."""
-
-    epsilon: str
-    law: dict[str, str]
-    commitment: str
-    key_hash: str | None
-
-
-class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the market signs when a round closes: enough to derive every lower tier again from a disclosed one."""
-
-    panel: str
-    round: int
-    mechanism: str
-    domain_size: int
-    reports: int
-    sampler: str
-    epoch: int
-    at: str
-    tiers: tuple[TierRecord, ...]
-
-    def encode(self) -> bytes:
-        """Return the canonical bytes: what is signed."""
-        return b"tiermarket/panel-round/1\n" + canonical_bytes(msgspec.to_builtins(self))
+_LEAST, _UNPACKED = 1 << 10, 1 << 25
+COUNTS, REPORTS = "counts", "opening"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Closed:
-    """A closed round: its record, and how many reports of each tier hold each place."""
+    """A closed round: its record, and the counts of each tier."""
 
     record: RoundRecord
     counts: tuple[Counts, ...]
@@ -75,29 +60,30 @@ def close_round(
     partial.mkdir(mode=0o700, parents=True)
     ranks = range(len(plan.ladder))
     digests = [hmac.new(opening_of(secret, name, rank), digestmod=sha256) for rank in ranks]
-    counts = [np.zeros(plan.bits, np.int64) for _ in ranks]
+    counts: list[Counts | None] = [None for _ in ranks]
     first = 0
     with ExitStack() as stack:
         files = [stack.enter_context(_private(partial / f"{rank}.bin")) for rank in ranks]
         for raw in runs:
-            tiers = plan.derive(keys, first, plan.columns(raw))
-            for rank, sets in enumerate(tiers):
-                stored = plan.stored(sets)
+            for rank, stored in enumerate(plan.derive(keys, first, raw)):
                 files[rank].write(stored)
                 digests[rank].update(stored)
-                counts[rank] += plan.count(sets)
+                counted, before = plan.count(rank, stored), counts[rank]
+                counts[rank] = counted if before is None else before + counted
             first += len(raw) // plan.width
         for file in files:
             file.flush()
             os.fsync(file.fileno())
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
+    counted_all = tuple(each for each in counts if each is not None)
     hashes = [None, *(sha256(key).hexdigest() for key in keys)]
     tiers_of = tuple(
         TierRecord(
             epsilon=decimal_text(epsilon),
             law=plan.parameters(rank),
             commitment=digests[rank].hexdigest(),
+            counts=counts_commitment(opening_of(secret, name, rank, COUNTS), counted_all[rank]),
             key_hash=hashes[rank],
         )
         for rank, epsilon in enumerate(plan.ladder)
@@ -113,16 +99,44 @@ def close_round(
         at=at,
         tiers=tiers_of,
     )
-    return Closed(record, tuple(counts))
+    return Closed(record, counted_all)
 
 
-def opening_of(secret: bytes, name: str, rank: int) -> bytes:
-    """Return what opens the commitment to a tier's reports: a key of its own, shown only with the reports."""
-    info = b"tiermarket/panel-opening/1\n" + f"{name}/{rank}".encode()
+def derive_again(plan: Plan, secret: bytes, reports: Reports, record: RoundRecord, folder: Path) -> None:
+    """Write a closed round's files anew from its reports, where they are gone: the bytes that it was signed with.
+
+    Raises:     IntegrityError: the reports are not those that it was closed with; then no file is left.
+    """
+    if reports.count(record.round) != record.reports:
+        raise IntegrityError("panel: expected the reports of a closed round, got others or none")
+    runs = reports.runs(record.round, RUN, by_path=plan.by_path)
+    again = close_round(plan, secret, record.panel, record.round, record.epoch, runs, folder, record.at).record
+    if again != record:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise IntegrityError("panel: expected the reports of a closed round, got others")
+
+
+def opening_of(secret: bytes, name: str, rank: int, what: str = REPORTS) -> bytes:
+    """Return what opens a commitment of a tier: a key of its own, shown only with what it commits to.
+
+    Args:       name: of panel and round. what: its reports or their counts.
+    """
+    info = f"tiermarket/panel-{what}/1\n{name}/{rank}".encode()
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)
 
 
-def read_tier(plan: Plan, folder: Path, rank: int, opening: bytes, commitment: str) -> Iterator[Sequence[list[int]]]:
+def counts_commitment(opening: bytes, counts: Counts) -> str:
+    """Return the commitment to a tier's counts: all that its buyers' estimates are read off.
+
+    Example:
+        >>> import numpy as np
+        >>> counts_commitment(bytes(32), np.array([1, 2]))[:8]
+        '50ab24b8'
+    """
+    return hmac.digest(opening, counts.astype("<i8").tobytes(), sha256).hex()
+
+
+def read_tier(plan: Plan, folder: Path, rank: int, opening: bytes, commitment: str) -> Iterator[Lists]:
     """Yield a tier's reports in their order, in runs; the file is compared with its commitment before anything is.
 
     Raises:     IntegrityError: the file is not what was committed to.
@@ -137,16 +151,13 @@ def read_tier(plan: Plan, folder: Path, rank: int, opening: bytes, commitment: s
         raise IntegrityError("panel: expected the file of a tier, got none") from None
     if not hmac.compare_digest(digest.hexdigest(), commitment):
         raise IntegrityError("panel: expected a tier's reports as committed to, got others")
-    return _members(plan, path)
+    return _lists(plan, path)
 
 
-def _members(plan: Plan, path: Path) -> Iterator[Sequence[list[int]]]:
+def _lists(plan: Plan, path: Path) -> Iterator[Lists]:
     with path.open("rb") as file:
-        while raw := file.read(plan.width * 1_024):
-            bits = np.unpackbits(np.frombuffer(raw, np.uint8).reshape(-1, plan.width), axis=1, bitorder="little")
-            rows, places = np.nonzero(bits)
-            ends = np.searchsorted(rows, np.arange(1, len(bits)))
-            yield [part.tolist() for part in np.split(places, ends)]
+        while raw := file.read(plan.width * max(_LEAST, min(RUN, _UNPACKED // (64 * plan.width)))):
+            yield plan.unpack(raw)
 
 
 def _private(path: Path) -> IO[bytes]:

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from app.errors import (
 )
 from app.formats.negotiate import Format
 from app.log.heads import TreeHead
+from app.panels.formats import ReportFormat
 from app.routes.answers import ANSWER_PATH
 from app.routes.problems import TYPES
 from app.views import ProblemView
@@ -64,18 +66,8 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
     ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
-_PAGED = {
-    ("GET", path)
-    for path in (
-        "/v1/account/postings",
-        "/v1/accounts",
-        "/v1/audits",
-        "/v1/bundles",
-        "/v1/products",
-        "/v1/orders",
-        "/v1/entitlements",
-    )
-}
+_LISTS = ("account/postings", "accounts", "audits", "bundles", "products", "panels", "orders", "entitlements")
+_PAGED = {("GET", f"/v1/{name}") for name in _LISTS}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -100,19 +92,11 @@ _BEGUN = {
         }
     },
 }
-_FORMAT = {
-    "name": "format",
-    "in": "query",
-    "required": False,
-    "schema": {"enum": [kind.name.lower() for kind in Format]},
-    "description": "The format, where it is not chosen by Accept.",
-}
 _MEDIA = {
     "/static/site.css": "text/css",
     "/v1/audit/export": "application/x-ndjson",
     "/v1/audits/{report}/page": "text/html",
     "/v1/panels/{panel}/rounds/{round}/replay": "application/x-ndjson",
-    "/v1/panels/{panel}/rounds/{round}/tiers/{tier}/reports": "application/x-ndjson",
 }
 
 
@@ -176,7 +160,9 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
             body["content"] = {"application/json": {"schema": _BODIES[method, path]}}
         if path in _MEDIA:
             body["content"] = {_MEDIA[path]: {"schema": {}}}
-        if opt.get("formats"):
+        if opt.get("formats") is ReportFormat:
+            body["content"] = {kind.value: {"schema": {}} for kind in ReportFormat}
+        elif opt.get("formats"):
             body["content"] |= {kind.value: {"schema": {}} for kind in Format if kind is not Format.JSON}
         if (method, path) in _PAGED:
             link = {"schema": {"type": "string"}, "description": 'The next page: <URL>; rel="next".'}
@@ -184,7 +170,7 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
         responses[code] = body
     if (method, path) == ("GET", "/v1/exports/{export}"):
         responses["200"]["content"] = {media: {"schema": {}} for media in _EXPORT_MEDIA}
-    if method == "GET" and (opt.get("formats") or path == "/v1/exports/{export}"):
+    if method == "GET" and (opt.get("formats") is True or path == "/v1/exports/{export}"):
         responses["304"] = {"description": "The representation is the one that If-None-Match names"}
     if (method, path) == ("POST", "/v1/orders"):
         responses["202"] = _BEGUN
@@ -209,9 +195,21 @@ def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[
             found.append({"name": name, "in": "query", "required": name in required, "schema": _without_null(option)})
     if (method, path) == ("POST", "/v1/orders"):
         found += [_IDEMPOTENCY, _PREFER]
-    if handler.opt.get("formats"):
-        found.append(_FORMAT)
+    if (method, path) == ("POST", "/v1/panels/{panel}/orders"):
+        found.append(_IDEMPOTENCY)
+    if formats := handler.opt.get("formats"):
+        found.append(_format(Format if formats is True else formats))
     return found
+
+
+def _format(kinds: type[Enum]) -> dict[str, Any]:
+    return {
+        "name": "format",
+        "in": "query",
+        "required": False,
+        "schema": {"enum": [kind.name.lower() for kind in kinds]},
+        "description": "The format, where it is not chosen by Accept.",
+    }
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -11,22 +11,34 @@ from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 from sqlalchemy import Connection
 
+from app.asks import PanelsQuery
 from app.auth.accounts import Caller, Role
 from app.clock import time_text
-from app.errors import ConflictError, InsufficientFundsError, NotAcceptableError, NotEntitledError, NotFoundError
-from app.formats.negotiate import Format
+from app.errors import (
+    ChainFrozenError,
+    ConflictError,
+    IdempotencyError,
+    InsufficientFundsError,
+    NotAcceptableError,
+    NotEntitledError,
+    NotFoundError,
+    QuoteExpiredError,
+)
+from app.formats.negotiate import Format, choose_of
 from app.formats.readings import panel_table
 from app.formats.rows import write
+from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels import acts, desk
-from app.panels.rounds import RoundRecord
+from app.panels import acts, desk, listing, sales
+from app.panels.formats import ReportFormat, written
 from app.routes.accounts import EVERYBODY
+from app.routes.paging import page, read_query
 from app.routes.representation import asked_format, represent
-from app.routes.trade import TRADERS
-from app.views import PanelDeliveryView, PanelOrderView, PanelReadingView, PanelView
-from app.wire import PanelOrderRequest, PanelReadingRequest, PanelReportsRequest, PanelRequest
+from app.routes.trade import TRADERS, idempotency_key
+from app.views import PanelDeliveryView, PanelPlacedView, PanelQuoteView, PanelReadingView, PanelView
+from app.wire import OrderRequest, PanelQuoteRequest, PanelReadingRequest, PanelReportsRequest, PanelRequest
 
-__all__ = ["close", "deliver", "open_panel", "order", "panel", "reading", "replay", "reports"]
+__all__ = ["close", "deliver", "open_panel", "order", "panel", "panels", "quote", "reading", "replay", "reports"]
 
 _OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}
 
@@ -41,7 +53,7 @@ async def open_panel(
 
     def work(connection: Connection) -> PanelView:
         made = desk.open_panel(connection, market.keyring, request.user, planned, at)
-        return desk.panel_view(connection, made)
+        return listing.panel_view(connection, made)
 
     return await market.database.write(work)
 
@@ -49,7 +61,7 @@ async def open_panel(
 @get("/v1/panels/{panel:str}", opt={"roles": EVERYBODY})
 async def panel(panel: FromPath[str], market: NamedDependency[Market]) -> PanelView:
     """Return a panel's listing: its domain, tiers, prices, what devices encode with, and its closed rounds."""
-    return await market.database.read(lambda connection: desk.panel_view(connection, panel))
+    return await market.database.read(lambda connection: listing.panel_view(connection, panel))
 
 
 @post("/v1/panels/{panel:str}/reports", opt=_OWNERS, status_code=201)
@@ -71,26 +83,80 @@ async def close(request: Request[Caller, Any, Any], panel: FromPath[str], market
     return await asyncio.to_thread(acts.close, market, request.user, panel)
 
 
+@get("/v1/panels", opt={"roles": EVERYBODY, "query": PanelsQuery})
+async def panels(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[list[PanelView]]:
+    """Return panels in the order in which they opened, in pages: `after` is the last `leaf_index` seen.
+
+    `q`: words that all occur in the title or among the values.
+    """
+    wanted = read_query(request, PanelsQuery)
+    found = await market.database.read(
+        lambda connection: listing.panels_after(connection, wanted.q, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: each.leaf_index or 0)
+
+
+@post(
+    "/v1/panels/{panel:str}/quotes",
+    opt={"roles": TRADERS, "refuses": (ChainFrozenError, ConflictError, NotFoundError)},
+    status_code=201,
+)
+async def quote(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    data: JSONBody[PanelQuoteRequest],
+    market: NamedDependency[Market],
+) -> PanelQuoteView:
+    """Quote a tier of a closed round: its list price less what is held or paid on the round."""
+    caller, now = request.user, market.clock()
+
+    def work(connection: Connection) -> PanelQuoteView:
+        found = desk.panel_of(connection, panel)
+        return sales.offer(connection, caller, found, data.round, found.rank(data.epsilon), now)
+
+    return await market.database.write(work)
+
+
 @post(
     "/v1/panels/{panel:str}/orders",
-    opt={"roles": TRADERS, "refuses": (InsufficientFundsError, NotFoundError, ConflictError)},
+    opt={
+        "roles": TRADERS,
+        "refuses": (
+            ChainFrozenError,
+            ConflictError,
+            IdempotencyError,
+            InsufficientFundsError,
+            NotFoundError,
+            QuoteExpiredError,
+        ),
+    },
     status_code=201,
 )
 async def order(
     request: Request[Caller, Any, Any],
     panel: FromPath[str],
-    data: JSONBody[PanelOrderRequest],
+    data: JSONBody[OrderRequest],
     market: NamedDependency[Market],
-) -> PanelOrderView:
-    """Buy a tier of a closed round, at its price less what is paid on the round; asked again, it is the same order."""
-    at = time_text(market.clock())
+) -> PanelPlacedView:
+    """Buy what a quote of the panel offers. The Idempotency-Key makes a retry the same order: one payment, one leaf."""
+    key, now = idempotency_key(request.headers.getall("idempotency-key", [])), market.clock()
+    fee, caller = market.settings.fee_bps, request.user
 
-    def work(connection: Connection) -> PanelOrderView:
-        found = desk.panel_of(connection, panel)
-        rank = found.rank(data.epsilon)
-        return desk.order(connection, request.user, found, data.round, rank, market.settings.fee_bps, at)
+    def work(connection: Connection) -> sales.PanelPlaced:
+        return sales.order(
+            connection, market.keyring, caller, panel, data.quote, key, now, fee_bps=fee, licence=data.licence
+        )
 
-    return await market.database.write(work)
+    placed = await market.database.write(work)
+    return PanelPlacedView(
+        receipt=msgspec.json.decode(placed.receipt),
+        panel=placed.panel.id,
+        round=placed.round,
+        rank=placed.rank,
+        opening=placed.opening.hex(),
+        counts=placed.counts.tolist(),
+        replayed=placed.replayed,
+    )
 
 
 @post(
@@ -121,7 +187,11 @@ async def reading(
 
 @get(
     "/v1/panels/{panel:str}/rounds/{round:str}/tiers/{tier:str}/reports",
-    opt={"roles": TRADERS, "refuses": (NotEntitledError,)},
+    opt={
+        "roles": TRADERS,
+        "refuses": (ConflictError, NotAcceptableError, NotEntitledError),
+        "formats": ReportFormat,
+    },
 )
 async def reports(
     request: Request[Caller, Any, Any],
@@ -130,20 +200,22 @@ async def reports(
     tier: FromPath[str],
     market: NamedDependency[Market],
 ) -> Stream:
-    """Return the reports of a tier that the caller holds, one JSON list of places a line; no device is named."""
+    """Return the reports of a tier that the caller holds, as NDJSON, Arrow or Parquet; no device is named."""
     number, rank = _number("round", round), _number("tier", tier)
+    query = request.scope["query_string"].decode("latin-1")
+    wanted = choose_of(ReportFormat, request.headers.get("accept"), query)
 
     def find(connection: Connection) -> tuple[desk.Panel, RoundRecord]:
         held = desk.panel_of(connection, panel)
-        return held, desk.held_rank(connection, request.user, panel, number, rank)
+        return held, sales.held_rank(connection, request.user, panel, number, rank)
 
     found, record = await market.database.read(find)
     runs = await asyncio.to_thread(acts.reports_of, market, found, record, rank)
-    lines = (b"".join(msgspec.json.encode(report) + b"\n" for report in run) for run in runs)
-    return Stream(_stream(lines), media_type="application/x-ndjson")
+    about = {"panel": panel, "round": round, "epsilon": record.tiers[rank].epsilon, "mechanism": record.mechanism}
+    return Stream(_stream(written(runs, wanted, about)), media_type=wanted.value, headers={"Vary": "Accept"})
 
 
-@get("/v1/panels/{panel:str}/rounds/{round:str}/replay", opt={"roles": (Role.AUDITOR,)})
+@get("/v1/panels/{panel:str}/rounds/{round:str}/replay", opt={"roles": (Role.AUDITOR,), "refuses": (ConflictError,)})
 async def replay(
     panel: FromPath[str],
     round: FromPath[str],

@@ -7,7 +7,6 @@ import msgspec
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
-from sqlalchemy import select
 
 from app.auth.accounts import Caller, Role
 from app.engine.quoting import Selection, offer
@@ -29,13 +28,13 @@ from app.errors import (
     SnapshotAbsentError,
 )
 from app.formats.readings import render_reading
+from app.ledger.sold import receipt_of
 from app.market import Answer, Market
 from app.routes.catalog import visible_product
 from app.routes.representation import asked_format, represent
-from app.store.schema import orders
 from app.wire import OrderRequest, QuoteRequest
 
-__all__ = ["TRADERS", "order", "place", "quote", "reading"]
+__all__ = ["TRADERS", "idempotency_key", "order", "place", "quote", "reading"]
 
 TRADERS = (Role.BUYER, Role.ANALYST)
 _KEY_LIMIT = 200
@@ -93,7 +92,7 @@ async def place(
 
     With `Prefer: respond-async` (RFC 7240) a tier that must be drawn first is ordered by a job: 202 and where it is.
     """
-    key = _key(request.headers.getall("idempotency-key", []))
+    key = idempotency_key(request.headers.getall("idempotency-key", []))
     if _waits_for_no_draw(request.headers.getall("prefer", [])):
         begun = await market.order_or_job(request.user, data.quote, key, data.licence)
         if isinstance(begun, str):
@@ -159,8 +158,8 @@ async def order(
     request: Request[Caller, Any, Any], order: FromPath[str], market: NamedDependency[Market]
 ) -> Response[bytes]:
     """Return the signed receipt of one of the caller's orders."""
-    wanted = select(orders.c.receipt_json).where(orders.c.id == order, orders.c.account_id == request.user.id)
-    receipt = await market.database.read(lambda connection: connection.execute(wanted).scalar_one_or_none())
+    caller = request.user.id
+    receipt = await market.database.read(lambda connection: receipt_of(connection, caller, order))
     if receipt is None:
         raise NotFoundError("order: expected one of the caller's own, got another id")
     return Response(receipt.encode(), media_type="application/json")
@@ -172,7 +171,8 @@ def _waits_for_no_draw(preferences: list[str]) -> bool:
     return "respond-async" in names
 
 
-def _key(given: list[str]) -> str:
+def idempotency_key(given: list[str]) -> str:
+    """Return the key that an Idempotency-Key header holds, given once; raises InvalidRequestError."""
     if len(given) > 1:
         raise InvalidRequestError("Idempotency-Key: expected one, got several")
     key = "".join(given).strip()

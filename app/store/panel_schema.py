@@ -8,6 +8,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     String,
@@ -18,7 +19,7 @@ from sqlalchemy import (
 
 from app.store.metadata import metadata
 
-__all__ = ["panel_orders", "panel_rounds", "panel_tiers", "panels"]
+__all__ = ["panel_orders", "panel_quotes", "panel_rounds", "panel_tiers", "panels"]
 
 panels = Table(
     "panels",
@@ -35,6 +36,9 @@ panels = Table(
     Column("budget_nano", BigInteger, nullable=False),
     Column("epoch", Integer, nullable=False),
     Column("round", Integer, nullable=False),
+    Column("laws_json", Text),
+    Column("leaf_index", BigInteger, index=True),
+    Column("stopped", Text),
     Column("created_at", String(32), nullable=False),
 )
 
@@ -48,6 +52,7 @@ panel_rounds = Table(
     Column("signing_key", Integer, nullable=False),
     Column("signature", String(128), nullable=False),
     Column("highest_rank", Integer),
+    Column("leaf_index", BigInteger),
     CheckConstraint("reports > 0", name="not_empty"),
 )
 
@@ -61,17 +66,53 @@ panel_tiers = Table(
     Column("sealed_counts", LargeBinary, nullable=False),
 )
 
-panel_orders = Table(
-    "panel_orders",
+panel_quotes = Table(
+    "panel_quotes",
     metadata,
     Column("id", String(40), primary_key=True),
     Column("account_id", ForeignKey("accounts.id"), nullable=False),
     Column("panel_id", ForeignKey("panels.id"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("rank", Integer, nullable=False),
+    Column("law", String(64), nullable=False),
     Column("amount_minor", BigInteger, nullable=False),
+    Column("list_minor", BigInteger, nullable=False),
+    Column("credit_minor", BigInteger, nullable=False),
+    Column("reserve_minor", BigInteger, nullable=False),
+    Column("discount_minor", BigInteger, nullable=False),
     Column("currency", String(3), nullable=False),
-    Column("created_at", String(32), nullable=False),
-    UniqueConstraint("account_id", "panel_id", "number", "rank"),
+    Column("book_version", Integer, nullable=False),
+    Column("expires_at", String(32), nullable=False),
 )
-"""One order an account, round and tier: whoever asks again gets the same one."""
+
+Index("ix_panel_quotes_account_id_expires_at", panel_quotes.c.account_id, panel_quotes.c.expires_at)
+
+panel_orders = Table(
+    "panel_orders",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("account_id", ForeignKey("accounts.id"), nullable=False),
+    Column("idempotency_key", String(255), nullable=False),
+    Column("request_digest", String(64), nullable=False),
+    Column("panel_id", ForeignKey("panels.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("chain_id", String(64), nullable=False),
+    Column("law", String(64), nullable=False),
+    Column("amount_minor", BigInteger, nullable=False),
+    Column("list_minor", BigInteger, nullable=False),
+    Column("credit_minor", BigInteger, nullable=False),
+    Column("reserve_minor", BigInteger, nullable=False),
+    Column("discount_minor", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("receipt_json", Text),
+    Column("leaf_index", BigInteger, unique=True),
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint("account_id", "idempotency_key"),
+)
+"""An order entitles its account to its tier; `chain_id` names the round and `law` the tier (`app.log.panel_leaves`).
+
+Orders older than the leaves of panels have neither, and no receipt: they still entitle.
+"""
+
+Index("ix_panel_orders_account_chain", panel_orders.c.account_id, panel_orders.c.chain_id)

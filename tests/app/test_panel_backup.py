@@ -17,8 +17,8 @@ from app.errors import IntegrityError
 from app.panels.acts import _folder, _reports
 from app.panels.replay import replay_round
 from app.settings import Settings
+from tests.app.panelling import buy, close, deliver, disclosure, opened, reading, reports, rows
 from tests.app.test_backup import rewritten
-from tests.app.test_panels import buy, close, deliver, disclosed, opened, reading, reports, rows
 from tests.app.test_rollback import reopened
 from tests.conftest import Fair, Person, open_fair
 
@@ -55,15 +55,14 @@ class PanelDrill:
 
     def look(self, fair: Fair) -> list[Any]:
         """What buyers and an auditor read."""
-        shown, public = disclosed(fair, self.panel)
+        shown, public = disclosure(fair, self.panel)
         return [
             reading(fair, self.ada, self.panel, "1.5", HISTOGRAM).json(),
             reading(fair, self.bob, self.panel, "0.5", HISTOGRAM).json(),
             reports(fair, self.ada, self.panel, 1).content,
             reports(fair, self.bob, self.panel, 2).content,
-            shown.record,
-            shown.reports,
-            replay_round(shown, public),
+            shown,
+            replay_round(shown, [public]).findings,
         ]
 
     def restore(self, backup: Path | None = None) -> Manifest:

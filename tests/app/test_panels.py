@@ -12,17 +12,31 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.panels.acts import _folder, _reports
-from app.panels.device import encode
-from app.panels.mechanism import Plan, choose
-from app.panels.replay import Disclosure, replay_round
-from app.panels.rounds import RoundRecord, close_round
+from app.panels.mechanism import MECHANISMS, choose, plan_of
+from app.panels.plans.lists import Lists
+from app.panels.replay import replay_round
+from app.panels.rounds import close_round
 from app.settings import Settings
-from tests.conftest import Fair, Person, open_fair, tiers
+from tests.app.panelling import (
+    body,
+    buy,
+    close,
+    deliver,
+    disclosure,
+    lines,
+    opened,
+    order,
+    quoted,
+    reading,
+    reports,
+    rows,
+)
+from tests.conftest import Fair, open_fair, tiers
 from tiers.budget import Ladder
 from tiers.local.estimate import estimate, half_width
-from tiers.sampling.words import KeyedWords
+from tiers.local.subset import Subset
 
-DOMAIN = ["red", "green", "blue", "black", "white"]
+MENU = Ladder.parse([f"{tenths / 10:g}" for tenths in range(40, 2, -3)])
 
 
 @pytest.fixture(scope="module")
@@ -30,68 +44,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
     opened = open_fair(Settings.at(tmp_path_factory.mktemp("panels") / "market"))
     yield next(opened)
     opened.close()
-
-
-def body(**fields: Any) -> dict[str, Any]:
-    return {
-        "title": "Colours",
-        "domain": DOMAIN,
-        "tiers": tiers(("3", 900), ("1.5", 300), ("0.5", 100)),
-        "currency": "EUR",
-        "licence": "terms/1",
-        "budget": "6",
-    } | fields
-
-
-def opened(shop: Fair, **fields: Any) -> dict[str, Any]:
-    response = shop.client.post("/v1/panels", json=body(**fields), headers=shop.owner().headers)
-    assert response.status_code == 201, response.text
-    return dict(response.json())
-
-
-def rows(panel: dict[str, Any], values: list[int], seed: int = 1, first: int = 0) -> list[dict[str, Any]]:
-    """Everybody's device at work, with a keyed stream in place of the system's."""
-    words, at = KeyedWords(seed.to_bytes(32, "big")), 0
-
-    def read(count: int) -> bytes:
-        nonlocal at
-        buffer = bytearray(-(-(at % 64 + count) // 64) * 64 + 64)
-        words.read_into(at - at % 64, at % 64 + count, buffer)
-        at += count
-        return bytes(buffer[(at - count) % 64 :][:count])
-
-    size = len(panel["domain"])
-    return [
-        {"device": f"d{place}", "report": encode(panel["device_law"], size, value, read)}
-        for place, value in enumerate(values, start=first)
-    ]
-
-
-def deliver(shop: Fair, panel: dict[str, Any], **fields: Any) -> Any:
-    sent = {"version": 1, "round": 1} | fields
-    return shop.client.post(f"/v1/panels/{panel['panel']}/reports", json=sent, headers=shop.owner().headers)
-
-
-def close(shop: Fair, panel: dict[str, Any]) -> Any:
-    return shop.client.post(f"/v1/panels/{panel['panel']}/close", headers=shop.owner().headers)
-
-
-def buy(shop: Fair, who: Person, panel: dict[str, Any], epsilon: str, round_number: int = 1) -> Any:
-    sent = {"round": round_number, "epsilon": epsilon}
-    return shop.client.post(f"/v1/panels/{panel['panel']}/orders", json=sent, headers=who.headers)
-
-
-def reading(shop: Fair, who: Person, panel: dict[str, Any], epsilon: str, wanted: dict[str, Any]) -> Any:
-    sent = {"round": 1, "epsilon": epsilon, "reading": wanted}
-    return shop.client.post(f"/v1/panels/{panel['panel']}/readings", json=sent, headers=who.headers)
-
-
-def reports(shop: Fair, who: Person, panel: dict[str, Any], rank: int) -> Any:
-    return shop.client.get(f"/v1/panels/{panel['panel']}/rounds/1/tiers/{rank}/reports", headers=who.headers)
-
-
-def lines(response: Any) -> list[Any]:
-    return [json.loads(line) for line in response.content.splitlines()]
 
 
 # --- a panel's life ---------------------------------------------------------------------------------------------------
@@ -104,7 +56,8 @@ def test_a_tier_that_is_bought_gives_the_estimates_of_its_own_reports(shop: Fair
     assert close(shop, panel).json()["open_round"] == 2
     assert buy(shop, buyer, panel, "1.5").status_code == 201
     held = lines(reports(shop, buyer, panel, 1))
-    law = Plan.of("subset", 5, Ladder.parse(["3", "1.5", "0.5"])).subset.tiers[1]  # type: ignore[union-attr]
+    law = plan_of("subset", 5, Ladder.parse(["3", "1.5", "0.5"])).laws[1]
+    assert isinstance(law, Subset)
     assert {len(report) for report in held} == {law.subset_size}
     covered = np.bincount([place for report in held for place in report], minlength=5)
     expected = estimate(law.rates(), covered, 900)
@@ -142,9 +95,12 @@ def test_orders_are_credited_repeat_for_free_and_open_only_their_own_tier(shop: 
     deliver(shop, panel, reports=rows(panel, [0, 1, 2]))
     assert buy(shop, buyer, panel, "1.5").status_code == 404
     close(shop, panel)
-    first, again, better = (buy(shop, buyer, panel, epsilon).json() for epsilon in ("1.5", "1.5", "3"))
-    assert (first["amount_minor"], better["amount_minor"]) == (300, 600)
-    assert again == first
+    first = buy(shop, buyer, panel, "1.5").json()
+    key, quote = f"{panel['panel']}-1-1.5", quoted(shop, buyer, panel, "1.5").json()
+    assert quote["amount_minor"] == 0, "it is held"
+    assert order(shop, buyer, panel, quote["quote"], key).status_code == 422, "the key is another request's"
+    better = buy(shop, buyer, panel, "3").json()
+    assert [each["receipt"]["price_minor"] for each in (first, better)] == [300, 600]
     assert shop.client.get("/v1/account", headers=buyer.headers).json()["balance_minor"] == 1_000_000 - 900
     assert reports(shop, buyer, panel, 2).status_code == 403
     assert reading(shop, buyer, panel, "0.5", {"type": "histogram"}).status_code == 403
@@ -158,7 +114,8 @@ def test_an_analyst_pays_nothing_and_stays_under_the_ceiling(shop: Fair) -> None
     deliver(shop, panel, reports=rows(panel, [0, 1, 2]))
     close(shop, panel)
     assert buy(shop, analyst, panel, "3").status_code == 403
-    assert buy(shop, analyst, panel, "1.5").json()["amount_minor"] == 0
+    sold = buy(shop, analyst, panel, "1.5").json()
+    assert (sold["receipt"]["price_minor"], sold["receipt"]["charge_type"]) == (0, "INTERNAL_ZERO")
 
 
 # --- deliveries -------------------------------------------------------------------------------------------------------
@@ -331,22 +288,26 @@ def test_panels_that_cannot_be_are_refused(shop: Fair, fields: dict[str, Any]) -
 def test_auto_takes_the_least_variance_over_the_menu() -> None:
     ladder = Ladder.parse(["2", "1", "0.5"])
     for size in (2, 3, 10, 60):
-        plans = [Plan.of(name, size, ladder).subset for name in ("subset", "randomized-response")]
-        chosen = choose("auto", size, ladder, ordered=False).subset
-        assert chosen is not None
-        assert chosen.worst_ratio == min(plan.worst_ratio for plan in plans if plan is not None)
+        plans = [plan_of(name, size, ladder) for name in MECHANISMS if name != "flips"]
+        chosen = choose("auto", size, ladder, ordered=False)
+        assert max(chosen.ratios) == min(max(plan.ratios) for plan in plans)
 
 
 # --- derived once, and again ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mechanism", "size"), [("subset", 9), ("subset", 100), ("flips", 9), ("flips", 130)])
+KINDS = [("subset", 9), ("subset", 100), ("flips", 9), ("flips", 130), ("randomized-response", 300), ("local-hash", 40)]
+
+
+@pytest.mark.parametrize(("mechanism", "size"), [*KINDS, ("mixed", 10), ("mixed", 40), ("singletons", 20)])
 @pytest.mark.parametrize("run", [1, 7, 64])
 def test_a_retry_in_other_runs_gives_the_same_files(mechanism: Any, size: int, run: int, tmp_path: Path) -> None:
-    plan = Plan.of(mechanism, size, Ladder.parse(["3", "1", "0.5"]))
+    plan = plan_of(mechanism, size, MENU if mechanism == "mixed" else Ladder.parse(["3", "1", "0.5"]))
     listing = {"device_law": plan.parameters(0), "domain": [""] * size}
     table = rows(listing, [place % size for place in range(70)])
-    stored = [sum(1 << place for place in row["report"]).to_bytes(plan.width, "little") for row in table]
+    packed, faults = plan.pack(Lists.of([row["report"] for row in table]))
+    assert not any(broken.any() for broken, _ in faults)
+    stored = sorted(row.tobytes() for row in packed)
     made = []
     for name, rows_a_run in (("one", 70), ("two", run)):
         runs = (b"".join(stored[at : at + rows_a_run]) for at in range(0, 70, rows_a_run))
@@ -359,20 +320,6 @@ def test_a_retry_in_other_runs_gives_the_same_files(mechanism: Any, size: int, r
     assert other.record.tiers[0].commitment != made[0].record.tiers[0].commitment
 
 
-def disclosed(shop: Fair, panel: dict[str, Any]) -> tuple[Disclosure, str]:
-    auditor = shop._once("auditor")
-    path = f"/v1/panels/{panel['panel']}/rounds/1/replay"
-    head, *found = lines(shop.client.get(path, headers=auditor.headers))
-    return Disclosure(
-        msgspec.convert(head["record"], RoundRecord),
-        head["signature"],
-        head["rank"],
-        found,
-        [bytes.fromhex(text) for text in head["openings"]],
-        [bytes.fromhex(text) for text in head["keys"]],
-    ), shop.client.get("/v1/keys").json()["signing"]["1"]
-
-
 @pytest.mark.parametrize("promise", ["values", "steps"])
 def test_an_auditor_derives_what_was_sold_again_and_sees_nothing_above_it(shop: Fair, promise: str) -> None:
     panel = opened(shop, promise=promise, domain=[str(n) for n in range(70)])
@@ -381,23 +328,11 @@ def test_an_auditor_derives_what_was_sold_again_and_sees_nothing_above_it(shop: 
     path = f"/v1/panels/{panel['panel']}/rounds/1/replay"
     assert shop.client.get(path, headers=shop._once("auditor").headers).status_code == 404  # nothing is sold yet
     buy(shop, shop.person(), panel, "1.5")
-    shown, public = disclosed(shop, panel)
-    assert (shown.rank, len(shown.keys), len(shown.openings)) == (1, 1, 2)
-    assert replay_round(shown, public) == ()
-    wrong = msgspec.structs.replace(shown.record, reports=199)
-    assert "signature" in replay_round(Disclosure(wrong, *parts(shown)), public)[0]
-    key = [bytes(32)]
-    assert (
-        len(replay_round(Disclosure(shown.record, shown.signature, 1, shown.reports, shown.openings, key), public)) == 2
-    )
-    swapped = [shown.reports[1], shown.reports[0], *shown.reports[2:]]
-    assert shown.reports[0] != shown.reports[1]
-    found = replay_round(Disclosure(shown.record, shown.signature, 1, swapped, shown.openings, shown.keys), public)
-    assert any("tier 1" in finding for finding in found)
-
-
-def parts(shown: Disclosure) -> tuple[Any, ...]:
-    return shown.signature, shown.rank, shown.reports, shown.openings, shown.keys
+    shown, public = disclosure(shop, panel)
+    head = json.loads(shown[0])
+    assert (head["sale"]["leaf"]["rank"], len(head["keys"]), len(head["openings"])) == (1, 1, 2)
+    made = replay_round(shown, [public])
+    assert (made.findings, made.rank, made.reports, made.tiers) == ((), 1, 200, 2)
 
 
 def test_a_file_that_changed_is_never_sold(shop: Fair) -> None:

@@ -7,6 +7,10 @@ import pytest
 from app.audit.freezing import freeze
 from app.audit.reports import audit_market
 from app.settings import Settings
+from tests.app.panelling import buy as buy_tier
+from tests.app.panelling import close, deliver
+from tests.app.panelling import opened as opened_panel
+from tests.app.panelling import rows as panel_rows
 from tests.audit.exports import Export, parse
 from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, open_fair, rows, tiers
 from tiers.audit.findings import Finding
@@ -51,6 +55,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
         promised, HISTOGRAM, family="skellam", delta="0.000001", tiers=tiers(("0.5", 900), ("0.1", 90))
     )
     fair.buy(bruno, noisy, "0.1")
+    panel = opened_panel(fair, tiers=tiers(("2", 900), ("1", 300), ("0.5", 100)))
+    deliver(fair, panel, reports=panel_rows(panel, [place % 5 for place in range(30)]))
+    close(fair, panel)
+    for who, epsilon in ((ada, "1"), (bruno, "0.5"), (ada, "2")):
+        assert buy_tier(fair, who, panel, epsilon).status_code == 201
     (fair.market.settings.data / "next.csv").write_text(rows(seed=10))
     post(f"/v1/datasets/{open_one}/snapshots", {"file": "next.csv"})
     for order in (sold[0], sold[2]):

@@ -4,11 +4,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.audit.verify import AuditReport, verify_export
-from app.log.heads import TreeHead, public_hex, sign
+from app.log.heads import TreeHead, public_hex, public_key, sign
 from app.log.merkle import leaf_hash, root_of
+from app.log.panel_leaves import RoundRecord
 from tiers.canonical import canonical_bytes
 from tiers.identity import TierLaw
 
@@ -36,6 +39,8 @@ class Export:
 
     def signed_anew(self, *, announce: bool = True) -> "Export":
         """The same claims under a fresh log and head: what a market with a bad will would publish."""
+        for leaf in self.kind("panel-round") if announce else []:
+            self._sign_round(leaf)
         for leaf in self.kind("key-epoch"):
             if announce and leaf["purpose"] == "signing" and leaf["public_key"] == self.public:
                 leaf["public_key"] = public_hex(SIGNER)
@@ -49,6 +54,15 @@ class Export:
         fields = {name: getattr(head, name) for name in TreeHead.__struct_fields__}
         self.header = {**self.header, "head": fields, "public_key": self.public}
         return self
+
+    def _sign_round(self, leaf: dict[str, Any]) -> None:
+        """Sign what the market's own key had signed; a false record stays as falsely signed as it is."""
+        record = msgspec.convert(leaf["record"], RoundRecord)
+        try:
+            public_key(self.public).verify(bytes.fromhex(leaf["signature"]), record.encode())
+        except InvalidSignature:
+            return
+        leaf["signature"] = SIGNER.sign(record.encode()).hex()
 
     def kind(self, name: str) -> list[dict[str, Any]]:
         return [record["leaf"] for record in self.leaves if record["leaf"]["kind"] == name]

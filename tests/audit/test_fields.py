@@ -12,14 +12,18 @@ import pytest
 from app.audit.fields import CHECKED, PARTLY, UNCHECKED
 from app.log.leaves import Leaf, PlanTier
 from app.log.merkle import leaf_hash, root_of
+from app.log.panel_leaves import PanelTier
 from tests.audit.exports import Export, found
 from tiers.budget import decimal_text
 from tiers.canonical import canonical_bytes
 
 KINDS = {str(kind.__struct_config__.tag): kind for kind in get_args(Leaf)}
 FIELDS = {(tag, name) for tag, kind in KINDS.items() for name in kind.__struct_fields__} | {
-    ("plan-tier", name) for name in PlanTier.__struct_fields__
+    (tier, name)
+    for tier, kind in (("plan-tier", PlanTier), ("panel-tier", PanelTier))
+    for name in kind.__struct_fields__
 }
+WITH_TIERS = {"plan-tier": "product-plan", "panel-tier": "panel"}
 OTHER_KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 
 
@@ -93,6 +97,16 @@ SPOILT: dict[tuple[str, str], tuple[int, Callable[[Any], Any]]] = {
     ("credit-note", "currency"): (0, lambda _: "USD"),
     ("price-book", "currency"): (0, lambda _: "USD"),
     ("price-book", "prices_minor"): (0, lambda prices: {law: 7 + place for place, law in enumerate(prices)}),
+    ("panel", "domain"): (0, lambda domain: [*domain, "grey"]),
+    ("panel", "tiers"): (0, lambda tiers: tiers[:-1]),
+    ("panel", "budget_nano"): (0, lambda _: 1),
+    ("panel-round", "record"): (0, lambda record: record | {"reports": 31}),
+    ("panel-round", "signature"): (0, turned),
+    ("panel-sale", "rank"): (0, lambda _: 9),
+    ("panel-sale", "price_minor"): (0, lambda _: 1_000_000),
+    ("panel-tier", "epsilon"): (0, lambda _: "0.7"),
+    ("panel-tier", "law"): (0, lambda law: law | {"epsilon": "3"}),
+    ("panel-tier", "price_minor"): (0, lambda _: 0),
     ("plan-tier", "law"): (0, less_noise),
     ("plan-tier", "epsilon"): (0, lambda _: "3"),
     ("plan-tier", "price_minor"): (0, lambda _: 0),
@@ -113,6 +127,7 @@ def falsified(kind: str, name: str, leaves: list[dict[str, Any]]) -> None:
         ("sale", "chain"),
         ("credit-note", "note"),
         ("audit-report", "report"),
+        ("panel-sale", "order"),
     ):
         other = next(each for each in leaves if each[name] != leaf[name])
         other[name] = leaf[name]
@@ -130,7 +145,7 @@ def falsified(kind: str, name: str, leaves: list[dict[str, Any]]) -> None:
 def test_a_false_value_of_a_checked_field_is_refuted_by_the_rule_named_for_it(
     export: Export, kind: str, name: str
 ) -> None:
-    leaves = export.kind(kind) if kind != "plan-tier" else export.kind("product-plan")[0]["tiers"]
+    leaves = export.kind(WITH_TIERS[kind])[0]["tiers"] if kind in WITH_TIERS else export.kind(kind)
     before = copy.deepcopy(export.leaves)
     falsified(kind, name, leaves)
     assert export.leaves != before

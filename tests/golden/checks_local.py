@@ -7,7 +7,8 @@ from typing import Any
 from tests.golden.golden_cases import Checked
 from tiers.budget import Ladder
 from tiers.local.planning import plan_subset
-from tiers.local.subset import Subset, expanded, rescale
+from tiers.local.signal import keep
+from tiers.local.subset import Subset, expanded
 from tiers.real import to_float
 
 Data = Mapping[str, Any]
@@ -20,7 +21,7 @@ def subset(case: Data, checked: Checked) -> None:
     checked.close(law.variance(), case["variance"])
     checked.close(expanded(law, case["k"] + 1).epsilon(), case["expansion_eps"])
     target = Fraction(case["rescale_to"])
-    beta = rescale(law, target)
+    beta = keep(law.signal, Subset.paying(law.domain_size, law.subset_size, target).signal)
     checked.close(to_float(beta), case["rescale_beta"])
     kept = law.signal.value() * to_float(beta)
     back = Subset.paying(case["d"], case["k"], target)

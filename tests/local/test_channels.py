@@ -14,7 +14,7 @@ from tiers.local.flips import Flips
 from tiers.local.local_hash import LocalHash, bucket_of
 from tiers.local.randomized_response import RandomizedResponse
 from tiers.local.signal import Signal, keep
-from tiers.local.subset import Subset, expanded, rescale
+from tiers.local.subset import Subset, expanded
 from tiers.real import compare, exact, to_float
 
 SIGNALS = [Fraction(s) for s in ("99/100", "1/2", "1/7", "1/1000")]
@@ -154,7 +154,7 @@ def test_signals_compose_by_multiplication() -> None:
 
 def test_the_lemmas_of_the_paper_hold_as_corrected() -> None:
     law, d, k = Subset.paying(10, 2, Fraction("1.3")), 10, 2
-    beta = rescale(law, Fraction("0.78"))
+    beta = keep(law.signal, Subset.paying(d, k, Fraction("0.78")).signal)
 
     def printed() -> arb:
         e, target = exact(Fraction("1.3")).exp(), exact(Fraction("0.78")).exp()

@@ -89,12 +89,16 @@ class LedgerReplay:
 
     def sale(self, sale: SaleRecord) -> list[Finding]:
         """Take the next sale, and return what is wrong with it."""
-        self.orders.add(sale.order, sale.leaf)
-        self._prices.append(max(sale.price_minor, 0))
+        self.paid(sale.order, sale.leaf, sale.price_minor)
         found, account = self._judge(sale)
         if account is not None:
             found += account.sale(sale.chain, sale.law, sale.charge_nano, f"leaf {sale.leaf}")
         return found
+
+    def paid(self, order: str, leaf: int, price_minor: int) -> None:
+        """Note what an order paid, of whatever was sold: it has one leaf, and its credits stay within it."""
+        self.orders.add(order, leaf)
+        self._prices.append(max(price_minor, 0))
 
     def finish(self) -> list[Finding]:
         """Return what only the whole log shows: orders with two leaves, and credits beyond what was paid."""

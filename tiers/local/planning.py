@@ -1,9 +1,11 @@
 """Plan a panel's chain for its menu: one path for everybody, and the paper's fixed templates for comparison."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -14,7 +16,38 @@ from tiers.local.paths import Path, cheapest_path, least_worst_ratio
 from tiers.local.signal import Signal
 from tiers.local.subset import Subset
 
-__all__ = ["SubsetPlan", "nests", "plan_subset", "subset_plan_of", "template_ratios"]
+__all__ = ["SubsetPlan", "check_tiers", "nests", "plan_subset", "spending", "subset_plan_of", "template_ratios"]
+
+
+class _Tier(Protocol):
+    @property
+    def signal(self) -> Signal: ...
+
+    @property
+    def coverage(self) -> Fraction: ...
+
+    def epsilon(self) -> float: ...
+
+    def check_step(self, lower: Self, /) -> None: ...
+
+
+_Law = TypeVar("_Law", bound=_Tier)
+
+
+def check_tiers(ladder: Ladder, tiers: Sequence[_Law]) -> None:
+    """Refuse a chain of which a tier spends more than its ε, or a step is made by no operator; decided by balls.
+
+    Raises:     InvalidParameterError: a tier above its ε, or more or fewer of them. NoResidualError: such a step.
+    Example:
+        >>> check_tiers(Ladder.parse(["2", "1"]), [Subset.paying(9, k, Fraction(e)) for k, e in ((1, 2), (2, 1))])
+    """
+    if len(tiers) != len(ladder):
+        raise InvalidParameterError("plan", f"{len(ladder)} tiers", len(tiers))
+    for epsilon, tier in zip(ladder, tiers, strict=True):
+        if not tier.signal.within(epsilon, tier.coverage):
+            raise InvalidParameterError("tier", f"at most ε = {epsilon}", tier.epsilon())
+    for upper, lower in pairwise(tiers):
+        upper.check_step(lower)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +67,7 @@ class SubsetPlan:
     def __post_init__(self) -> None:
         if not len(self.tiers) == len(self.ratios) == len(self.ladder):
             raise InvalidParameterError("plan", f"{len(self.ladder)} tiers", len(self.tiers))
-        for epsilon, tier in zip(self.ladder, self.tiers, strict=True):
-            if not tier.signal.within(epsilon, tier.coverage):
-                raise InvalidParameterError("tier", f"at most ε = {epsilon}", tier.epsilon())
-        for upper, lower in pairwise(self.tiers):
-            upper.check_step(lower)
+        check_tiers(self.ladder, self.tiers)
 
     @property
     def worst_ratio(self) -> float:
@@ -79,6 +108,18 @@ def plan_subset(domain_size: int, ladder: Ladder, *, slack: Fraction = Fraction(
     menu = Menu.of(domain_size, ladder)
     path = cheapest_path(menu, np.ones(len(ladder)), bound=least_worst_ratio(menu) * float(1 + slack))
     return subset_plan_of(menu, path)
+
+
+def spending(domain_size: int, subset_size: int, ladder: Ladder) -> SubsetPlan:
+    """Return the plan of one set size that spends every ε; raises as Subset does.
+
+    Example:
+        >>> [round(ratio, 3) for ratio in spending(10, 1, Ladder.parse(["3", "1"])).ratios]
+        [1.0, 1.407]
+    """
+    tiers = tuple(Subset.paying(domain_size, subset_size, epsilon) for epsilon in ladder)
+    best = [best_subset_size(domain_size, epsilon)[1] for epsilon in ladder]
+    return SubsetPlan(ladder, tiers, tuple(t.variance() / least for t, least in zip(tiers, best, strict=True)))
 
 
 def subset_plan_of(menu: Menu, path: Path) -> SubsetPlan:

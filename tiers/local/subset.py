@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from tiers.errors import InvalidParameterError, NoResidualError
 from tiers.local.rates import Rates
-from tiers.local.signal import Signal, keep
-from tiers.real import Real
+from tiers.local.signal import Signal
 
-__all__ = ["DOMAIN_LIMIT", "Subset", "check_domain", "expanded", "rescale"]
+__all__ = ["DOMAIN_LIMIT", "Subset", "check_domain", "expanded"]
 
 DOMAIN_LIMIT = 2**12
 
@@ -64,8 +63,7 @@ class Subset:
 
     def variance(self) -> float:
         """Return the paper's variance of a report: (t(1−t) + (d−1)f(1−f))/(t−f)², summed over the domain."""
-        t, f, gap = self.rates().true, self.rates().false, self.rates().gap
-        return (t * (1 - t) + (self.domain_size - 1) * f * (1 - f)) / gap**2
+        return self.rates().variance(self.domain_size)
 
     def probability(self, report: int, value: int) -> Fraction:
         """Return P(report | value) exactly, for a rational signal; a report is its bits, value v in bit v."""
@@ -115,19 +113,3 @@ def expanded(law: Subset, subset_size: int) -> Subset:
     lower = Subset(law.domain_size, subset_size, law.signal)
     law.check_step(lower)
     return lower
-
-
-def rescale(law: Subset, epsilon: Fraction) -> Real:
-    """Return β for the rescaling that brings the law to ε at the same size: how often a report is kept.
-
-    Law:        β = (e^ε′ − 1)(k·e^ε + d − k)/((e^ε − 1)(k·e^ε′ + d − k)): the lemma solved; the printed β is β/(1−β).
-    Raises:     NoResidualError: ε is above what the law spends.
-    Reference:  Wang et al. 2026 (arXiv 2606.15543), lemma 5.2.
-    Example:
-        >>> from tiers.real import to_float
-        >>> round(to_float(rescale(Subset.paying(10, 1, Fraction(2)), Fraction("1.2"))), 6)
-        0.483072
-    """
-    lower = Subset.paying(law.domain_size, law.subset_size, epsilon)
-    law.check_step(lower)
-    return keep(law.signal, lower.signal)

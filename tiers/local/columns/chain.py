@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +14,32 @@ from tiers.canonical import Document, canonical_bytes
 from tiers.errors import InvalidParameterError
 from tiers.local.columns.large import LargeStep, singletons, words_of
 from tiers.local.columns.small import SMALL_DOMAIN, SmallStep
-from tiers.local.flips import Flips
 from tiers.local.planning import SubsetPlan
 from tiers.local.signal import keep
 from tiers.local.subset import Subset
 from tiers.real import Real
 from tiers.sampling.words import STREAM_VERSION, KeyedWords
 
-__all__ = ["SAMPLER", "SubsetChain", "check_sets", "encode_sets", "report_key", "step_for"]
+__all__ = ["SAMPLER", "Identified", "SubsetChain", "check_sets", "encode_sets", "report_key", "step_for"]
 
 Sets = npt.NDArray[np.unsignedinteger]
 SAMPLER = "subset-columns/2"
 
 
-def report_key(secret: bytes, panel: str, upper: Subset | Flips, lower: Subset | Flips) -> bytes:
+class Identified(Protocol):
+    """A law that its texts identify."""
+
+    @property
+    def family(self) -> str:
+        """Return the name of its kind."""
+        ...
+
+    def parameters(self) -> dict[str, str]:
+        """Return the canonical texts."""
+        ...
+
+
+def report_key(secret: bytes, panel: str, upper: Identified, lower: Identified) -> bytes:
     """Return the key of one step of a panel: HKDF-SHA256 over what distinguishes it; a report's number does the rest.
 
     Raises:     InvalidParameterError: a secret that is not 32 bytes.

@@ -1,0 +1,138 @@
+"""A panel's order verified offline: receipt, leaves of panel, round and sale, inclusion, opening, counts."""
+
+import hmac
+from collections.abc import Collection
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from app.audit.panels import PanelAudit, signed_round
+from app.audit.reading import UNREADABLE
+from app.audit.receipts import Bundle, verify_bundle
+from app.log import leaves as log_leaves
+from app.log.heads import TreeHead, public_key, verify_document
+from app.log.merkle import leaf_hash, verify_inclusion
+from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf, round_identity, tier_identity
+from app.panels.replay import Proved
+from app.panels.rounds import counts_commitment
+from tiers.audit.findings import Finding
+from tiers.canonical import canonical_bytes
+from tiers.errors import AuditError
+
+__all__ = ["PanelBundle", "verify_any_bundle", "verify_panel_bundle"]
+
+_SHARED = ("order", "pseudonym", "price_minor", "currency", "licence")
+_Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+
+
+class PanelBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One order of a panel's tier with all that proves it: what `GET /v1/orders/{order}/proof` gives.
+
+    Args:       panel, round, sale: leaves with their paths to the head. opening: of the commitment to the tier's
+                counts. counts: what every estimate of the tier is read off.
+    """
+
+    receipt: dict[str, Any]
+    head: TreeHead
+    panel: Proved
+    round: Proved
+    sale: Proved
+    opening: _Hash
+    counts: list[_Count]
+
+
+def verify_any_bundle(raw: bytes, publics: Collection[str]) -> tuple[Bundle | PanelBundle, tuple[Finding, ...]]:
+    """Return a bundle of either kind, of a product's order or of a panel's, with what is wrong with it.
+
+    Raises:     msgspec.MsgspecError: neither. AuditError: no key, or one that is none.
+    """
+    try:
+        panel = msgspec.json.decode(raw, type=PanelBundle)
+    except msgspec.ValidationError:
+        bundle = msgspec.json.decode(raw, type=Bundle)
+        return bundle, verify_bundle(bundle, publics)
+    return panel, verify_panel_bundle(panel, publics)
+
+
+def verify_panel_bundle(bundle: PanelBundle, publics: Collection[str]) -> tuple[Finding, ...]:
+    """Return what is wrong with a bundle; nothing of it is believed but what a trusted key signed.
+
+    Args:       publics: the market's public keys (hex), got from elsewhere; one of them must have signed each part.
+    Raises:     AuditError: no key, or one that is none.
+    """
+    try:
+        trusted = [public_key(public) for public in publics]
+    except ValueError:
+        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
+    if not trusted:
+        raise AuditError("public key: expected at least one, got none")
+    found: list[Finding] = []
+    try:
+        _verify(bundle, trusted, publics, found)
+    except (msgspec.MsgspecError, LookupError, *UNREADABLE) as error:
+        found.append(Finding("A4", "unreadable-bundle", "bundle", "an order with its proof", type(error).__name__))
+    return tuple(found)
+
+
+def _verify(
+    bundle: PanelBundle, trusted: list[Ed25519PublicKey], publics: Collection[str], found: list[Finding]
+) -> None:
+    def need(holds: bool, check: str, rule: str, claimed: object, otherwise: str) -> None:
+        if not holds:
+            found.append(Finding(check, rule, "bundle", str(claimed)[:60], otherwise))
+
+    receipt, head = bundle.receipt, bundle.head
+    body = {name: value for name, value in receipt.items() if name != "signature"}
+    signed = any(verify_document("receipt", body, str(receipt.get("signature")), key) for key in trusted)
+    need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
+    need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
+    leaves, hashes = [], []
+    for name in ("panel", "round", "sale"):
+        proved: Proved = getattr(bundle, name)
+        raw = canonical_bytes(proved.leaf)
+        leaf = log_leaves.decode(raw)
+        path = [bytes.fromhex(step) for step in proved.proof]
+        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
+        need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
+        leaves.append(leaf)
+        hashes.append(leaf_hash(raw).hex())
+    panel, closed, sale = leaves
+    if not (isinstance(panel, PanelLeaf) and isinstance(closed, RoundLeaf) and isinstance(sale, PanelSaleLeaf)):
+        need(False, "A4", "leaf-kind", "leaves of panel, round and sale", "others")
+        return
+    need(panel.index < closed.index < sale.index, "A4", "leaf-order", "panel, round, sale", "another order")
+    need(hashes[2] == receipt["leaf_hash"], "A4", "leaf-hash", receipt["leaf_hash"], hashes[2][:16])
+    need(sale.index == receipt["leaf_index"], "A4", "leaf-index", receipt["leaf_index"], str(sale.index))
+    for name in _SHARED:
+        same = getattr(sale, name) == receipt[name]
+        need(same, "A3", "receipt-of-leaf", name, "the receipt says it otherwise than the log")
+    _check_round((panel, closed, sale), publics, found)
+    tier = closed.record.tiers[sale.rank]
+    need(hashes[0] == receipt["fingerprint"], "A1", "panel-of-receipt", receipt["fingerprint"], hashes[0][:16])
+    named = (round_identity(sale.panel, sale.round), tier_identity(sale.rank, tier.epsilon, tier.law), tier.epsilon)
+    said = (receipt["chain"], receipt["law"], receipt["epsilon"])
+    need(said == named, "A1", "tier-of-receipt", receipt["law"], "the sold tier has another name, or another ε")
+    counts = np.array(bundle.counts, np.int64)
+    sealed = counts_commitment(bytes.fromhex(bundle.opening), counts)
+    need(hmac.compare_digest(sealed, tier.counts), "A7", "commitment", tier.counts, sealed[:16])
+    need(tier.counts == receipt["commitment"], "A7", "counts-of-round", receipt["commitment"], tier.counts[:16])
+
+
+def _check_round(
+    leaves: tuple[PanelLeaf, RoundLeaf, PanelSaleLeaf], publics: Collection[str], found: list[Finding]
+) -> None:
+    """The menu keeps its ε, the round is the panel's own and signed, the sale within its terms: as in a whole log."""
+    panel, closed, sale = leaves
+    audit = PanelAudit()
+    found += audit.panel(panel)
+    audit.rounds[panel.panel] = closed.record.round - 1  # what came before is the auditor's to see
+    signer = [public for public in publics if signed_round(closed, public)]
+    found += audit.round(closed, {closed.record.epoch}, {closed.key: signer[0]} if signer else {})
+    found += audit.sale(sale)
+    if (sale.panel, sale.round) != (closed.record.panel, closed.record.round):
+        found.append(
+            Finding("A3", "round-of-sale", "bundle", f"round {sale.round}", "the round that is shown is another")
+        )

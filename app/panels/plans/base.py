@@ -1,0 +1,130 @@
+"""What every mechanism of a panel answers for; the service over it knows no other difference between them."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from app.panels.plans.lists import Lists
+from tiers.budget import Ladder
+from tiers.errors import InvalidParameterError
+from tiers.local.columns.chain import Identified, report_key
+from tiers.local.signal import Signal
+
+__all__ = ["CONFIDENCE", "Counts", "Fault", "Labels", "Law", "Mechanism", "Plan", "half_width_of", "signal_of"]
+
+Counts = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64]
+Law = Mapping[str, str]
+Mechanism = Literal["subset", "randomized-response", "local-hash", "mixed", "flips", "singletons"]
+Fault: TypeAlias = tuple[npt.NDArray[np.bool_], str]
+"""Rows that break a rule, and the rule."""
+CONFIDENCE = Fraction(95, 100)
+
+
+@dataclass(frozen=True)
+class Plan(ABC):
+    """A panel's tiers, most accurate first, and all that is done to their reports.
+
+    Guarantee:  tier i is ε_i-LDP (flips: ε_i a step of the ordered domain); each tier is made from the one above alone,
+                so a coalition has its best tier's ε.
+    Args:       domain_size: d.
+    """
+
+    mechanism: Mechanism
+    domain_size: int
+    ladder: Ladder
+
+    @property
+    @abstractmethod
+    def laws(self) -> Sequence[Identified]:
+        """Return the law of each tier."""
+
+    @property
+    @abstractmethod
+    def ratios(self) -> tuple[float, ...]:
+        """Return each tier's variance against that of the best single mechanism at its ε."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Return the bytes of a stored report."""
+
+    @property
+    def by_path(self) -> bool:
+        """Return whether a stored report starts with the path it follows, and rounds keep those of a path together."""
+        return False
+
+    def parameters(self, rank: int) -> dict[str, str]:
+        """Return the canonical texts that identify a tier: what a device needs of the top one."""
+        law = self.laws[rank]
+        return {"family": law.family} | law.parameters()
+
+    def keys(self, secret: bytes, name: str) -> list[bytes]:
+        """Return the key of each step, top down."""
+        return [report_key(secret, name, upper, lower) for upper, lower in pairwise(self.laws)]
+
+    @abstractmethod
+    def pack(
+        self, reports: Lists, labels: Labels | None = None, rank: int = 0
+    ) -> tuple[npt.NDArray[np.uint8], list[Fault]]:
+        """Return reports as stored, a row each, and the rows that a tier's mechanism cannot have given, by rule.
+
+        Args:       labels: the devices' public labels, where reports come from devices: each must be on its path.
+        """
+
+    @abstractmethod
+    def unpack(self, raw: bytes) -> Lists:
+        """Return stored reports in the form in which they are sent."""
+
+    @abstractmethod
+    def derive(self, keys: Sequence[bytes], first: int, top: bytes, *, start: int = 0) -> list[bytes]:
+        """Return every tier from `start` down of reports `first`, `first + 1`, …, given that tier's reports.
+
+        Args:       keys: of the steps from `start` down.
+        Raises:     InvalidParameterError: a report that the tier's mechanism cannot give.
+        """
+
+    @abstractmethod
+    def count(self, rank: int, raw: bytes) -> Counts:
+        """Return what estimates need of a tier's reports; counts of runs add up."""
+
+    @abstractmethod
+    def count_bar(self, rank: int) -> float:
+        """Return the 95 % half-width of one value's count from one report; it grows with the root of their number."""
+
+    @abstractmethod
+    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
+        """Return the unbiased Σ over people of the weight of their value, and the half-width of its 95 % bar."""
+
+
+def half_width_of(spans: Sequence[tuple[float, int]]) -> float:
+    """Return the half-width that covers a sum's error at 95 %: reports, each moving it within a span.
+
+    Law:        √(ln(2/β)/2 · Σ n·r²), whatever the data.
+    Reference:  Hoeffding 1963, theorem 2.
+    Example:
+        >>> round(half_width_of([(2.0, 100)]), 3)
+        27.162
+    """
+    return math.sqrt(math.log(2 / float(1 - CONFIDENCE)) / 2 * math.fsum(n * span * span for span, n in spans))
+
+
+def signal_of(law: Law) -> Signal:
+    """Return the signal that a law's texts name.
+
+    Raises:     InvalidParameterError: texts that name none.
+    Example:
+        >>> signal_of({"weight": "1/2", "epsilon": "1", "offset": "0"}).epsilon
+        Fraction(1, 1)
+    """
+    try:
+        return Signal(*(Fraction(law[name]) for name in ("weight", "epsilon", "offset")))
+    except (ValueError, ZeroDivisionError, KeyError):
+        raise InvalidParameterError("signal", "weight, ε and offset as decimals or fractions", "others") from None

@@ -1,0 +1,274 @@
+"""Every mechanism a panel may have: its reports there and back, its tiers' laws, its estimates, what it refuses."""
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.errors import InvalidRequestError
+from app.panels.device import encode, label_of
+from app.panels.mechanism import MECHANISMS, choose, plan_of, read_plan
+from app.panels.plans.base import Plan
+from app.panels.plans.lists import Lists
+from app.panels.plans.mixture import MixturePlan
+from app.panels.replay import replay_round
+from app.settings import Settings
+from tests.app.panelling import body, buy, close, deliver, disclosure, lines, opened, reading, reports, rows
+from tests.conftest import Fair, open_fair, tiers
+from tiers.budget import Ladder
+from tiers.errors import InvalidParameterError, TierError
+from tiers.sampling.words import KeyedWords
+
+MENU = [f"{tenths / 10:g}" for tenths in range(40, 2, -4)]
+KINDS = [*MECHANISMS, "singletons"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    opening = open_fair(Settings.at(tmp_path_factory.mktemp("mechanisms") / "market"))
+    yield next(opening)
+    opening.close()
+
+
+def stream(seed: int) -> Any:
+    words, at = KeyedWords(seed.to_bytes(32, "big")), 0
+
+    def read(count: int) -> bytes:
+        nonlocal at
+        buffer = bytearray(-(-(at % 64 + count) // 64) * 64 + 64)
+        words.read_into(at - at % 64, at % 64 + count, buffer)
+        at += count
+        return bytes(buffer[(at - count) % 64 :][:count])
+
+    return read
+
+
+def made(plan: Plan, values: list[int], seed: int = 1) -> tuple[Lists, np.ndarray]:
+    """Everybody's report, and their labels."""
+    law, read = plan.parameters(0), stream(seed)
+    labels = np.array([label_of("p", str(place)) for place in range(len(values))])
+    sent = [
+        encode(law, plan.domain_size, value, read, label=int(label))
+        for value, label in zip(values, labels, strict=True)
+    ]
+    return Lists.of(sent), labels
+
+
+def stored(plan: Plan, values: list[int], seed: int = 1) -> bytes:
+    packed, faults = plan.pack(*made(plan, values, seed))
+    assert not any(broken.any() for broken, _ in faults)
+    return b"".join(sorted(row.tobytes() for row in packed))
+
+
+# --- there and back ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [2, 9, 16, 17, 70])
+@pytest.mark.parametrize("mechanism", KINDS)
+def test_reports_are_stored_and_sent_in_one_form_and_laws_are_read_back(mechanism: Any, size: int) -> None:
+    plan = plan_of(mechanism, size, Ladder.parse(["3", "1.5", "0.5"]))
+    sent, labels = made(plan, [place % size for place in range(40)])
+    packed, faults = plan.pack(sent, labels)
+    assert not any(broken.any() for broken, _ in faults)
+    assert packed.shape == (40, plan.width)
+    assert plan.unpack(packed.tobytes()).rows() == sent.rows()
+    if mechanism != "singletons":
+        again = read_plan(mechanism, size, plan.ladder, [plan.parameters(rank) for rank in range(3)])
+        assert list(again.laws) == list(plan.laws)
+        assert again.ratios == pytest.approx(plan.ratios, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "size", "bad"),
+    [
+        ("subset", 40, [[0], [0, 40], [1, 0], [0, 0], [-1, 2], []]),
+        ("randomized-response", 40, [[40], [-1], [0, 1], []]),
+        ("local-hash", 40, [[0, 0, 0, 0, 99], [2**32, 0, 0, 0, 0], [0, -1, 0, 0, 0], [0, 0, 0, 0], [], [0] * 6]),
+        ("mixed", 10, [[], [255, 1], [-1, 1]]),
+        ("flips", 40, [[39], [2, 1], [1, 1], [-1]]),
+    ],
+)
+def test_a_report_that_the_mechanism_cannot_have_given_is_named_by_its_rule(
+    mechanism: Any, size: int, bad: list[list[int]]
+) -> None:
+    plan = plan_of(mechanism, size, Ladder.parse(MENU if mechanism == "mixed" else ["1.2", "0.5"]))
+    good, labels = made(plan, [3])
+    packed, faults = plan.pack(Lists.of([*good.rows(), *bad]), np.concatenate([labels, np.zeros(len(bad), np.int64)]))
+    assert len(packed) == len(bad) + 1
+    broken = np.any([rows_broken for rows_broken, _ in faults], axis=0)
+    assert broken.tolist() == [False] + [True] * len(bad)
+
+
+def test_a_device_must_follow_the_path_of_its_public_label() -> None:
+    plan = plan_of("mixed", 10, Ladder.parse(MENU))
+    assert isinstance(plan, MixturePlan)
+    assert len(plan.mixed.shares) > 1
+    sent, labels = made(plan, [0] * 200)
+    heads = sent.heads(-1)
+    assert {int(head) for head in heads} == set(range(len(plan.mixed.shares)))
+    _, faults = plan.pack(sent, np.roll(labels, 1))
+    assert np.any(faults[0][0])
+    assert "label" in faults[0][1]
+    assert (faults[0][0] == (heads != np.roll(heads, 1))).all()
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("laws", [[{}], [{"family": "subset"}], [{"family": "mixed", "paths": "[", "shares": "1"}]])
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "singletons", "hearsay"])
+def test_laws_that_are_none_are_refused(mechanism: str, laws: list[dict[str, str]]) -> None:
+    with pytest.raises((TierError, ValueError)):
+        read_plan(mechanism, 9, Ladder.parse(["1"]), laws)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_laws_above_their_epsilon_or_out_of_order_are_refused(mechanism: Any) -> None:
+    plan = plan_of(mechanism, 9, Ladder.parse(["2", "1"]))
+    laws = [plan.parameters(rank) for rank in range(2)]
+    assert list(read_plan(mechanism, 9, plan.ladder, laws).laws) == list(plan.laws)
+    for spoilt in (laws[::-1], laws[:1], [*laws, laws[1]], [laws[0], laws[0]]):
+        with pytest.raises((TierError, ValueError)):
+            read_plan(mechanism, 9, plan.ladder, spoilt)
+    with pytest.raises((TierError, ValueError)):
+        read_plan(mechanism, 9, Ladder.parse(["1.9", "0.9"]), laws)
+
+
+def test_a_mechanism_that_does_not_keep_the_promise_is_refused_by_name() -> None:
+    for asked, ordered in (("flips", False), ("local-hash", True), ("mixed", True), ("hearsay", False)):
+        with pytest.raises(InvalidRequestError, match="mechanism"):
+            choose(asked, 9, Ladder.parse(["1"]), ordered=ordered)
+
+
+def test_auto_takes_a_mixture_only_where_it_helps() -> None:
+    dense = Ladder.parse(MENU)
+    chosen = choose("auto", 10, dense, ordered=False)
+    assert chosen.mechanism == "mixed"
+    assert max(chosen.ratios) < max(plan_of("subset", 10, dense).ratios)
+    assert choose("auto", 10, Ladder.parse(["2", "1"]), ordered=False).mechanism == "subset"
+
+
+# --- estimates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", KINDS)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_estimates_of_every_tier_are_unbiased_and_within_their_bars(mechanism: Any, rank: int) -> None:
+    """The mean over 40 panels lies within four standard errors, all bars of 95 % hold on nine panels in ten."""
+    size, people, panels = 6, 90, 40
+    plan = plan_of(mechanism, size, Ladder.parse(["3", "1.5"]))
+    values = [place % 3 for place in range(people)]
+    keys, weights = plan.keys(bytes(32), "p"), [1.0, 0.0, -2.0, 0.5, 0.0, 0.0]
+    expected = sum(weights[value] for value in values)
+    found, held = [], 0
+    for seed in range(panels):
+        top = stored(plan, values, seed + 2)
+        lower = plan.derive(keys, seed * people, top)[rank]
+        estimate, bar = plan.linear(rank, plan.count(rank, lower), people, weights)
+        found.append(estimate)
+        held += abs(estimate - expected) <= bar
+    error = np.std(found) / np.sqrt(panels)
+    assert error > 0
+    assert abs(np.mean(found) - expected) < 4 * error
+    assert held >= 0.9 * panels
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_counts_of_runs_add_up_and_everybody_is_counted_once(mechanism: Any) -> None:
+    plan = plan_of(mechanism, 12, Ladder.parse(MENU[:4]))
+    raw = stored(plan, [place % 12 for place in range(90)])
+    whole = plan.count(0, raw)
+    parts = sum(plan.count(0, raw[at : at + 7 * plan.width]) for at in range(0, len(raw), 7 * plan.width))
+    assert (whole == parts).all()
+    total, bar = plan.linear(0, whole, 90, [1.0] * 12)
+    assert (total, bar) == (pytest.approx(90, abs=1e-6), pytest.approx(0, abs=1e-6))
+    _, width = plan.linear(0, whole, 90, [0.0, 1.0, *[0.0] * 10])
+    if mechanism != "mixed":  # whose bar is that of the planned shares
+        assert width == pytest.approx(plan.count_bar(0) * np.sqrt(90))
+
+
+# --- on the market ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "promise"), [(name, "steps" if name == "flips" else "values") for name in MECHANISMS]
+)
+def test_a_panel_of_every_mechanism_is_reported_to_closed_sold_read_and_replayed(
+    shop: Fair, mechanism: str, promise: str
+) -> None:
+    menu = tiers(*((epsilon, 1000 - 10 * place) for place, epsilon in enumerate(MENU)))
+    domain = [str(n) for n in range(10)]
+    panel, buyer = opened(shop, mechanism=mechanism, promise=promise, domain=domain, tiers=menu), shop.person()
+    assert panel["mechanism"] == mechanism
+    values = [place % 4 for place in range(400)]
+    done = deliver(shop, panel, reports=rows(panel, values)).json()
+    assert (done["accepted"], done["refusals"]) == (400, [])
+    assert close(shop, panel).status_code == 201
+    assert buy(shop, buyer, panel, "2.4").status_code == 201
+    rank = MENU.index("2.4")
+    histogram = reading(shop, buyer, panel, "2.4", {"type": "histogram"}).json()["values"]
+    for place, row in enumerate(histogram):
+        assert abs(float(row["value"]) - (100 if place < 4 else 0)) <= float(row["half_width"])
+    sent = lines(reports(shop, buyer, panel, rank))
+    plan = plan_of(mechanism, 10, Ladder.parse(MENU))  # type: ignore[arg-type]
+    packed, faults = plan.pack(Lists.of(sent), None, rank)
+    assert not any(broken.any() for broken, _ in faults)
+    value, _ = plan.linear(rank, plan.count(rank, packed.tobytes()), 400, [1.0] + [0.0] * 9)
+    assert value == pytest.approx(float(histogram[0]["value"]), abs=1e-5)
+    shown, public = disclosure(shop, panel)
+    found = replay_round(shown, [public])
+    assert (found.findings, found.rank, found.tiers, found.reports) == ((), rank, len(MENU) - rank, 400)
+
+
+def test_the_owner_may_weigh_the_mean_of_a_mixed_plan(shop: Fair) -> None:
+    menu = tiers(*((epsilon, 5) for epsilon in MENU))
+    worst, mean = (
+        opened(shop, mechanism="mixed", domain=[str(n) for n in range(10)], tiers=menu, mean_weight=weight)
+        for weight in ("0", "1")
+    )
+    assert worst["device_law"] != mean["device_law"]
+    for bad in ("1.5", "-1", "x"):
+        sent = body(mechanism="mixed", mean_weight=bad)
+        assert shop.client.post("/v1/panels", json=sent, headers=shop.owner().headers).status_code == 400
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_device_refuses_a_value_outside_before_it_reads_a_word(mechanism: Any) -> None:
+    law = plan_of(mechanism, 9, Ladder.parse(["1"])).parameters(0)
+
+    def read(count: int) -> bytes:
+        raise AssertionError("nothing is read")
+
+    for value in (-1, 9, True, 1.0, "1", None):
+        with pytest.raises(InvalidParameterError, match="value"):
+            encode(law, 9, value, read)  # type: ignore[arg-type]
+
+
+def test_a_device_refuses_a_law_that_is_none_and_a_label_that_is_none() -> None:
+    law = plan_of("mixed", 9, Ladder.parse(MENU)).parameters(0)
+    for label in (-1, 2**32, True, 1.0):
+        with pytest.raises(InvalidParameterError, match="label"):
+            encode(law, 9, 1, label=label)  # type: ignore[arg-type]
+    for bad in ({}, {"family": "hearsay"}, {"family": "subset", "domain_size": "8"}):
+        with pytest.raises(InvalidRequestError):
+            encode(bad, 9, 1)
+
+
+@pytest.mark.parametrize("epsilon", ["0.4", "0.9"])
+@pytest.mark.parametrize("mechanism", ["subset", "randomized-response", "mixed"])
+def test_a_report_carries_membership_and_no_order(mechanism: Any, epsilon: str) -> None:
+    """Case 39, with a panel below ε = 1: whatever was kept, the form is that of the set alone."""
+    plan = plan_of(mechanism, 9, Ladder.parse([epsilon]))
+    law = plan.parameters(0)
+    for value, seed in product(range(9), range(20)):
+        report = encode(law, 9, value, stream(seed))
+        places = report[1:] if mechanism == "mixed" else report
+        assert places == sorted(set(places))
+        assert all(0 <= place < 9 for place in places)
+    signal = plan.laws[0].laws[0].signal if isinstance(plan, MixturePlan) else plan.laws[0].signal  # type: ignore[attr-defined]
+    assert Fraction(epsilon) == signal.epsilon
