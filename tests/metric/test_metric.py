@@ -199,7 +199,7 @@ def test_bad_input_is_one_clear_error(make: object) -> None:
 
 
 def test_a_search_asks_for_the_prefixes_on_its_path_and_no_others() -> None:
-    estimates = np.random.default_rng(3).normal(0, 40, 1000).cumsum().tolist() + [900.0]
+    estimates = [*np.random.default_rng(3).normal(0, 40, 1000).cumsum().tolist(), 900.0]
     for share in (Fraction(1, 100), Fraction(1, 2), Fraction(99, 100), Fraction(1)):
         asked: list[int] = []
 
