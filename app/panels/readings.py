@@ -11,7 +11,7 @@ from msgspec import Meta
 from app.errors import InvalidRequestError
 from app.panels.plans.base import Counts, Plan
 from tiers.budget import parse_decimal
-from tiers.metric.quantiles import quantile
+from tiers.metric.quantiles import search
 
 __all__ = ["Count", "Histogram", "Quantile", "Range", "Reading", "WeightedSum", "read"]
 
@@ -95,9 +95,11 @@ def read(
 
 
 def _quantile(plan: Plan, rank: int, counts: Counts, reports: int, size: int, share: Fraction) -> int:
-    steps = np.tri(size)
-    prefixes = [plan.linear(rank, counts, reports, weights)[0] for weights in steps[:-1]]
-    return quantile([*prefixes, float(reports)], share)
+    def prefix(place: int) -> float:
+        weights = np.arange(size) < place
+        return plan.linear(rank, counts, reports, weights.tolist())[0] if place < size else float(reports)
+
+    return search(prefix, size, share)[-1]
 
 
 def _place(domain: Sequence[str], key: str) -> int:

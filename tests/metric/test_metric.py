@@ -18,7 +18,7 @@ from tiers.metric.linear import (
     residual_stay,
     secret_metric,
 )
-from tiers.metric.quantiles import prefixes, quantile, rank_radius
+from tiers.metric.quantiles import prefixes, quantile, rank_radius, search, visited
 from tiers.metric.ranges import Grid, covariance, encode, range_estimate, variance, variance_bound, weighted_sum
 from tiers.real import to_float
 
@@ -196,3 +196,18 @@ def test_tiers_of_strategies_need_more_noise_below_in_every_coordinate() -> None
 def test_bad_input_is_one_clear_error(make: object) -> None:
     with pytest.raises(InvalidParameterError):
         make()  # type: ignore[operator]
+
+
+def test_a_search_asks_for_the_prefixes_on_its_path_and_no_others() -> None:
+    estimates = [*np.random.default_rng(3).normal(0, 40, 1000).cumsum().tolist(), 900.0]
+    for share in (Fraction(1, 100), Fraction(1, 2), Fraction(99, 100), Fraction(1)):
+        asked: list[int] = []
+
+        def prefix(place: int, asked: list[int] = asked) -> float:
+            asked.append(place)
+            return float(estimates[place - 1])
+
+        path = search(prefix, 1001, share)
+        assert path == visited(estimates, share)
+        assert asked == [1001, *path[:-1]]
+        assert len(asked) <= 11

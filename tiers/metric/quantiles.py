@@ -1,7 +1,7 @@
 """Quantiles of one ordered attribute: a search over prefix estimates, and how far off in rank it can be."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tiers.errors import InvalidParameterError
 from tiers.metric.ranges import Grid
 
-__all__ = ["prefixes", "quantile", "rank_radius", "visited"]
+__all__ = ["prefixes", "quantile", "rank_radius", "search", "visited"]
 
 
 def prefixes(grid: Grid, observed: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -55,12 +55,23 @@ def visited(prefix: Sequence[float] | npt.NDArray[np.float64], share: Fraction) 
         raise InvalidParameterError("share", "a Fraction with 0 < φ ≤ 1", share)
     if not len(prefix) or not np.isfinite(np.asarray(prefix, np.float64)).all():
         raise InvalidParameterError("prefix", "finite estimates, at least one", "none, or another")
-    low, high, path = 1, len(prefix), []
-    wanted = share * Fraction(float(prefix[-1]))
+    return search(lambda place: float(prefix[place - 1]), len(prefix), share)
+
+
+def search(prefix: Callable[[int], float], values: int, share: Fraction) -> list[int]:
+    """Return the values that the search tests, then the answer, asking for ⌈log₂ m⌉ + 1 prefixes and no others.
+
+    Args:       prefix: the estimate at a value of 1 … m; the last is n. values: m. share: φ, above 0 and at most 1.
+    Example:
+        >>> search(lambda place: 10.0 * place, 8, Fraction(1, 2))
+        [4, 2, 3, 4]
+    """
+    low, high, path = 1, values, []
+    wanted = share * Fraction(prefix(values))
     while low < high:
         middle = (low + high) // 2
         path.append(middle)
-        if Fraction(float(prefix[middle - 1])) >= wanted:
+        if Fraction(prefix(middle)) >= wanted:
             high = middle
         else:
             low = middle + 1
