@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from app.errors import InvalidRequestError
-from app.panels.mechanism import Mechanism, Plan
+from app.panels.mechanism import Mechanism, Plan, plan_of
 from tiers.budget import Ladder
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def plan(self) -> Plan:
         """Return the plan; raises what a mechanism raises that cannot be."""
-        return Plan.of(self.mechanism, self.domain_size, Ladder.parse(list(self.ladder)))
+        return plan_of(self.mechanism, self.domain_size, Ladder.parse(list(self.ladder)))
 
     def derive(self) -> Derive:
         """Return the derivation of a run.
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _derived(plan: Plan, keys: list[bytes], first: int, raw: bytes) -> list[bytes]:
-    return [plan.stored(sets) for sets in plan.derive(keys, first, plan.columns(raw))]
+    return plan.derive(keys, first, raw)
 
 
 def _columns(batch: pa.RecordBatch, width: int) -> tuple[npt.NDArray[np.int64], bytes]:

@@ -12,6 +12,8 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.panels.mechanism import Plan
+from app.panels.plans.bits import BitsPlan
+from app.panels.plans.sets import SetsPlan, stored_sets
 from app.panels.spark import Job, derive_batches
 from tests.engines.spark import submit
 from tiers.local.columns.chain import encode_sets
@@ -27,10 +29,11 @@ def job(mechanism: str, domain_size: int) -> Job:
 
 def top(plan: Plan, count: int) -> bytes:
     values, words = np.arange(count) * 7 % plan.domain_size, KeyedWords(bytes(32))
-    if plan.subset:
-        return plan.stored(encode_sets(plan.subset.tiers[0], words, 0, values))
-    raw = np.frombuffer(words.read(8 * count), np.uint64).reshape(1, count)
-    return plan.stored(raw & np.uint64((1 << plan.bits) - 1))
+    if isinstance(plan, SetsPlan):
+        return stored_sets(encode_sets(plan.laws[0], words, 0, values))
+    assert isinstance(plan, BitsPlan)
+    raw = np.frombuffer(words.read(8 * count), "<u8")
+    return (raw & np.uint64((1 << plan.bits) - 1)).tobytes()
 
 
 def batch(numbers: list[int], reports: list[bytes]) -> pa.RecordBatch:
