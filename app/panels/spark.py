@@ -24,7 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from app.errors import InvalidRequestError
-from app.panels.mechanism import Mechanism, Plan, plan_of
+from app.panels.mechanism import plan_of
+from app.panels.plans.base import Mechanism, Plan
 from tiers.budget import Ladder
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.errors import InvalidRequestError
-from app.panels.mechanism import Plan
+from app.panels.plans.base import Plan
 from app.panels.plans.bits import BitsPlan
 from app.panels.plans.sets import SetsPlan, stored_sets
 from app.panels.spark import Job, derive_batches
