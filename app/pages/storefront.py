@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 
 from app.catalog.views import list_products
 from app.market import Market
-from app.panels.desk import panels_after
+from app.panels.listing import panels_after
 from app.views import PanelView, ProductView, TierView
 from pricing.money import Money
 

@@ -18,9 +18,10 @@ from app.errors import AppError, ConflictError, InvalidRequestError
 from app.files import is_anothers
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels.desk import Panel, counts_of, panel_of, panel_view, sold_rounds, store_round
+from app.panels.desk import Panel, counts_of, panel_of, sold_rounds, store_round
 from app.panels.intake import Form, read_file, read_rows
 from app.panels.journal import Journal
+from app.panels.listing import panel_view
 from app.panels.plans.lists import Lists
 from app.panels.proving import disclosed_round, head_line, lines_of
 from app.panels.readings import read

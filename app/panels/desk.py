@@ -1,4 +1,4 @@
-"""The panels' desk: opens them, logs and stores closed rounds, and lists them."""
+"""The panels' desk: opens them, logs and stores closed rounds, and stops what an audit refutes."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,11 +9,9 @@ import numpy as np
 from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller
-from app.catalog.search import folded
 from app.clock import new_id
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
-from app.ledger.budget import nano_text
 from app.ledger.money import balance
 from app.log.journal import append
 from app.log.panel_leaves import PanelLeaf, PanelTier, RoundLeaf, tier_identity
@@ -21,7 +19,6 @@ from app.panels.mechanism import choose, plan_of, read_plan
 from app.panels.plans.base import Counts, Mechanism, Plan
 from app.panels.rounds import Closed
 from app.store.panel_schema import panel_rounds, panel_tiers, panels
-from app.views import PanelRoundView, PanelTierView, PanelView
 from app.wire import PanelRequest
 from pricing.money import check_currency
 from tiers.budget import Ladder, decimal_text, nano_up, parse_decimal, parse_epsilon
@@ -33,8 +30,6 @@ __all__ = [
     "log_panel",
     "open_panel",
     "panel_of",
-    "panel_view",
-    "panels_after",
     "plan_panel",
     "promise_of",
     "round_of",
@@ -86,11 +81,11 @@ class Panel:
         return nano_up(self.plan.ladder.epsilons[0])
 
     def rank(self, epsilon: str) -> int:
-        """Return the tier of an ε, from 0; raises NotFoundError."""
-        try:
-            return self.plan.ladder.epsilons.index(parse_epsilon(epsilon))
-        except ValueError:
-            raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another") from None
+        """Return the tier of an ε, from 0; raises NotFoundError, and InvalidParameterError where it is none."""
+        wanted, menu = parse_epsilon(epsilon), self.plan.ladder.epsilons
+        if wanted not in menu:
+            raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another")
+        return menu.index(wanted)
 
 
 def plan_panel(request: PanelRequest) -> Planned:
@@ -190,62 +185,6 @@ def panel_of(connection: Connection, panel: str, owner: Caller | None = None) ->
 def promise_of(plan: Plan) -> Literal["values", "steps"]:
     """Return what ε means: for any two values, or for each step of an ordered domain."""
     return "steps" if plan.mechanism == "flips" else "values"
-
-
-def panels_after(connection: Connection, words: str, *, after: int, count: int) -> list[PanelView]:
-    """Return up to `count` panels whose title or values hold every word, in the log's order, after leaf `after`."""
-    wanted = select(panels.c.id, panels.c.title, panels.c.domain_json).where(panels.c.leaf_index > after)
-    sought, found = folded(words).split(), list[PanelView]()
-    for row in connection.execute(wanted.order_by(panels.c.leaf_index)):
-        text = folded("\n".join([row.title, *msgspec.json.decode(row.domain_json, type=list[str])]))
-        if all(word in text for word in sought):
-            found.append(panel_view(connection, row.id))
-        if len(found) == count:
-            break
-    return found
-
-
-def panel_view(connection: Connection, panel: str) -> PanelView:
-    """Return a panel's listing; raises NotFoundError."""
-    found = panel_of(connection, panel)
-    plan = found.plan
-    rounds = connection.execute(
-        select(panel_rounds).where(panel_rounds.c.panel_id == panel).order_by(panel_rounds.c.number)
-    )
-    return PanelView(
-        panel=found.id,
-        leaf_index=found.leaf_index,
-        title=found.title,
-        domain=list(found.domain),
-        promise=promise_of(plan),
-        mechanism=plan.mechanism,
-        device_law=plan.parameters(0),
-        tiers=[
-            PanelTierView(
-                rank=rank,
-                epsilon=decimal_text(epsilon),
-                price_minor=price,
-                count_bar=f"{plan.count_bar(rank):.6f}",
-                law=plan.parameters(rank),
-            )
-            for rank, (epsilon, price) in enumerate(zip(plan.ladder, found.prices, strict=True))
-        ],
-        currency=found.currency,
-        licence=found.licence,
-        budget=nano_text(found.budget_nano),
-        open_round=found.round,
-        rounds=[
-            PanelRoundView(
-                round=row.number,
-                reports=row.reports,
-                record=msgspec.json.decode(row.record),
-                signing_key=row.signing_key,
-                signature=row.signature,
-                leaf_index=row.leaf_index,
-            )
-            for row in rounds
-        ],
-    )
 
 
 def store_round(connection: Connection, keyring: Keyring, panel: Panel, closed: Closed) -> None:

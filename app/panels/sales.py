@@ -203,7 +203,8 @@ def held_rank(connection: Connection, caller: Caller, panel: str, number: int, r
     )
     if connection.execute(held.limit(1)).one_or_none() is None:
         raise NotEntitledError("tier: expected an order of the caller's for this tier of this round, got none")
-    return record_of(round_of(connection, panel, number))
+    row = round_of(connection, panel, number)
+    return _unlogged_record(row.record) if row.leaf_index is None else record_of(row)
 
 
 def record_of(row: "Row[Any]") -> RoundRecord:
@@ -214,6 +215,13 @@ def record_of(row: "Row[Any]") -> RoundRecord:
     if row.leaf_index is None:
         raise ConflictError("round: expected one that is in the log, got one that was closed before rounds were logged")
     return msgspec.json.decode(row.record, type=RoundRecord)
+
+
+def _unlogged_record(text: str) -> RoundRecord:
+    """Return the record of a round that was closed before rounds were logged: it commits to no counts."""
+    record = msgspec.json.decode(text, type=dict[str, Any])
+    tiers = [{"counts": "0" * 64} | tier for tier in record["tiers"]]
+    return msgspec.convert(record | {"tiers": tiers}, RoundRecord)
 
 
 def _placed(connection: Connection, keyring: Keyring, panel: Panel, row: "Row[Any]", *, replayed: bool) -> PanelPlaced:

@@ -91,7 +91,6 @@ _BEGUN = {
         }
     },
 }
-_REPORTS = "/v1/panels/{panel}/rounds/{round}/tiers/{tier}/reports"
 _MEDIA = {
     "/static/site.css": "text/css",
     "/v1/audit/export": "application/x-ndjson",
@@ -160,9 +159,9 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
             body["content"] = {"application/json": {"schema": _BODIES[method, path]}}
         if path in _MEDIA:
             body["content"] = {_MEDIA[path]: {"schema": {}}}
-        if path == _REPORTS:
+        if opt.get("formats") is ReportFormat:
             body["content"] = {kind.value: {"schema": {}} for kind in ReportFormat}
-        if opt.get("formats"):
+        elif opt.get("formats"):
             body["content"] |= {kind.value: {"schema": {}} for kind in Format if kind is not Format.JSON}
         if (method, path) in _PAGED:
             link = {"schema": {"type": "string"}, "description": 'The next page: <URL>; rel="next".'}
@@ -170,7 +169,7 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
         responses[code] = body
     if (method, path) == ("GET", "/v1/exports/{export}"):
         responses["200"]["content"] = {media: {"schema": {}} for media in _EXPORT_MEDIA}
-    if method == "GET" and (opt.get("formats") or path == "/v1/exports/{export}"):
+    if method == "GET" and (opt.get("formats") is True or path == "/v1/exports/{export}"):
         responses["304"] = {"description": "The representation is the one that If-None-Match names"}
     if (method, path) == ("POST", "/v1/orders"):
         responses["202"] = _BEGUN
@@ -197,10 +196,8 @@ def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[
         found += [_IDEMPOTENCY, _PREFER]
     if (method, path) == ("POST", "/v1/panels/{panel}/orders"):
         found.append(_IDEMPOTENCY)
-    if handler.opt.get("formats"):
-        found.append(_format(Format))
-    if path == _REPORTS:
-        found.append(_format(ReportFormat))
+    if formats := handler.opt.get("formats"):
+        found.append(_format(Format if formats is True else formats))
     return found
 
 

@@ -29,7 +29,7 @@ from app.formats.readings import panel_table
 from app.formats.rows import write
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels import acts, desk, sales
+from app.panels import acts, desk, listing, sales
 from app.panels.formats import ReportFormat, written
 from app.routes.accounts import EVERYBODY
 from app.routes.paging import page, read_query
@@ -53,7 +53,7 @@ async def open_panel(
 
     def work(connection: Connection) -> PanelView:
         made = desk.open_panel(connection, market.keyring, request.user, planned, at)
-        return desk.panel_view(connection, made)
+        return listing.panel_view(connection, made)
 
     return await market.database.write(work)
 
@@ -61,7 +61,7 @@ async def open_panel(
 @get("/v1/panels/{panel:str}", opt={"roles": EVERYBODY})
 async def panel(panel: FromPath[str], market: NamedDependency[Market]) -> PanelView:
     """Return a panel's listing: its domain, tiers, prices, what devices encode with, and its closed rounds."""
-    return await market.database.read(lambda connection: desk.panel_view(connection, panel))
+    return await market.database.read(lambda connection: listing.panel_view(connection, panel))
 
 
 @post("/v1/panels/{panel:str}/reports", opt=_OWNERS, status_code=201)
@@ -91,7 +91,7 @@ async def panels(request: Request[Caller, Any, Any], market: NamedDependency[Mar
     """
     wanted = read_query(request, PanelsQuery)
     found = await market.database.read(
-        lambda connection: desk.panels_after(connection, wanted.q, after=wanted.after, count=wanted.count + 1)
+        lambda connection: listing.panels_after(connection, wanted.q, after=wanted.after, count=wanted.count + 1)
     )
     return page(request, found, wanted.count, lambda each: each.leaf_index or 0)
 
@@ -187,7 +187,11 @@ async def reading(
 
 @get(
     "/v1/panels/{panel:str}/rounds/{round:str}/tiers/{tier:str}/reports",
-    opt={"roles": TRADERS, "refuses": (ConflictError, NotAcceptableError, NotEntitledError)},
+    opt={
+        "roles": TRADERS,
+        "refuses": (ConflictError, NotAcceptableError, NotEntitledError),
+        "formats": ReportFormat,
+    },
 )
 async def reports(
     request: Request[Caller, Any, Any],

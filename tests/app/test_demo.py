@@ -51,7 +51,7 @@ def test_the_story_is_the_one_that_was_promised(ran: dict[str, Any]) -> None:
     assert (arbitrage["reason"], arbitrage["cost_minor"]) == ("arbitrage", 3000)
     assert (funds["who"], funds["status"]) == ("Dev", 402)
     prices = [order["receipt"]["price_minor"] for order in ran["orders"]]
-    prices += [sale["order"]["amount_minor"] for sale in ran["panel"]["sales"]]
+    prices += [sale["order"]["receipt"]["price_minor"] for sale in ran["panel"]["sales"]]
     assert ran["charges"]["owner"]["paid_now_minor"] == sum(price - price * 1000 // 10_000 for price in prices)
     assert (budget["requested"], budget["remaining"], budget["fits"][0]["epsilon"]) == ("2", "1", "1")
     after = [order for order in ran["orders"] if order["note"] == "budget spent"]
@@ -68,7 +68,7 @@ def test_the_panel_has_a_report_an_aircraft_and_bars_that_widen_down_the_tiers(r
     """14 aircraft fly for Hawaiian; twice a 95 % bar of Hoeffding's misses it in about one run of a million."""
     panel = ran["panel"]
     assert (panel["delivery"]["accepted"], panel["delivery"]["refused"]) == (4043, 0)
-    assert [sale["order"]["epsilon"] for sale in panel["sales"]] == ["4", "2", "1"]
+    assert [sale["order"]["receipt"]["epsilon"] for sale in panel["sales"]] == ["4", "2", "1"]
     bars = [float(sale["reading"]["values"][0]["half_width"]) for sale in panel["sales"]]
     assert bars == sorted(bars)
     for sale, bar in zip(panel["sales"], bars, strict=True):

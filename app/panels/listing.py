@@ -1,0 +1,69 @@
+"""Listings of panels: what devices, buyers and auditors see of one, and of all that match words."""
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from app.catalog.search import folded
+from app.ledger.budget import nano_text
+from app.panels.desk import panel_of, promise_of
+from app.store.panel_schema import panel_rounds, panels
+from app.views import PanelRoundView, PanelTierView, PanelView
+from tiers.budget import decimal_text
+
+__all__ = ["panel_view", "panels_after"]
+
+
+def panels_after(connection: Connection, words: str, *, after: int, count: int) -> list[PanelView]:
+    """Return up to `count` panels whose title or values hold every word, in the log's order, after leaf `after`."""
+    wanted = select(panels.c.id, panels.c.title, panels.c.domain_json).where(panels.c.leaf_index > after)
+    sought, found = folded(words).split(), list[PanelView]()
+    for row in connection.execute(wanted.order_by(panels.c.leaf_index)):
+        text = folded("\n".join([row.title, *msgspec.json.decode(row.domain_json, type=list[str])]))
+        if all(word in text for word in sought):
+            found.append(panel_view(connection, row.id))
+        if len(found) == count:
+            break
+    return found
+
+
+def panel_view(connection: Connection, panel: str) -> PanelView:
+    """Return a panel's listing; raises NotFoundError."""
+    found = panel_of(connection, panel)
+    plan = found.plan
+    rounds = connection.execute(
+        select(panel_rounds).where(panel_rounds.c.panel_id == panel).order_by(panel_rounds.c.number)
+    )
+    return PanelView(
+        panel=found.id,
+        leaf_index=found.leaf_index,
+        title=found.title,
+        domain=list(found.domain),
+        promise=promise_of(plan),
+        mechanism=plan.mechanism,
+        device_law=plan.parameters(0),
+        tiers=[
+            PanelTierView(
+                rank=rank,
+                epsilon=decimal_text(epsilon),
+                price_minor=price,
+                count_bar=f"{plan.count_bar(rank):.6f}",
+                law=plan.parameters(rank),
+            )
+            for rank, (epsilon, price) in enumerate(zip(plan.ladder, found.prices, strict=True))
+        ],
+        currency=found.currency,
+        licence=found.licence,
+        budget=nano_text(found.budget_nano),
+        open_round=found.round,
+        rounds=[
+            PanelRoundView(
+                round=row.number,
+                reports=row.reports,
+                record=msgspec.json.decode(row.record),
+                signing_key=row.signing_key,
+                signature=row.signature,
+                leaf_index=row.leaf_index,
+            )
+            for row in rounds
+        ],
+    )
