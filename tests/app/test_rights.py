@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from sqlalchemy import Connection, create_engine, delete, func, select, text, update
 
 from app.cache.issued import IssuedAnswers, Ready
@@ -279,6 +281,11 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
             connection.execute(text(f"DROP TABLE {table}"))
         for table in ("exports", "audit_reports", "frozen_chains", "redo_records", "rights_epoch"):
             connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("DROP INDEX ix_quotes_account_id_expires_at"))
+        back = Operations(MigrationContext.configure(connection))
+        for table in ("invoices", "credit_notes"):
+            with back.batch_alter_table(table) as changed:
+                changed.create_foreign_key(f"fk_{table}_order_id", "orders", ["order_id"], ["id"])
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
     engine.dispose()
     again = open_fair(settings)

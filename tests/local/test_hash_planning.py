@@ -46,7 +46,7 @@ def test_no_chain_of_the_candidates_is_better(domain: int, menu: list[str]) -> N
 
 
 def test_every_tier_keeps_its_epsilon_and_follows_from_the_one_above() -> None:
-    ladder = Ladder.parse([str(Fraction(50 - step, 10)) for step in range(0, 48, 3)])
+    ladder = Ladder.parse([Fraction(50 - step, 10) for step in range(0, 48, 3)])
     plan = plan_hash(300, ladder)
     for epsilon, law in zip(ladder, plan.tiers, strict=True):
         assert law.epsilon() <= float(epsilon) * (1 + 1e-12)
