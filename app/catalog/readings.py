@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
 from app.catalog.datasets import dataset_of
@@ -13,7 +14,7 @@ from app.catalog.lifecycle import parts_of, stored_product
 from app.catalog.views import product_view
 from app.errors import UnknownTierError
 from app.formats.readings import ReadOff
-from app.queries.model import Query
+from app.queries.model import Count, Mean, Query
 from app.queries.presentation import Presentation, present
 from app.queries.schema import DatasetSchema
 from app.store.schema import products
@@ -54,7 +55,10 @@ def reading_of(connection: Connection, product: str, law: str | None = None, eps
         parts.append((listed.chain, known[listed.tiers[places[0]].law]))
     row = select(products.c.dataset_id).where(products.c.id == product)
     schema = dataset_of(connection, connection.execute(row).scalar_one()).schema
-    return Reading(stored_product(connection, product).query, schema, tuple(named), tuple(parts))
+    query = stored_product(connection, product).query
+    if isinstance(query.measure, Mean) and len(named) == 1:  # a mean's count, which is read as a count
+        query = replace(query, measure=Count(of="rows"))
+    return Reading(query, schema, tuple(named), tuple(parts))
 
 
 def read_off(reading: Reading, bodies: Sequence[bytes], about: Mapping[str, str]) -> ReadOff:

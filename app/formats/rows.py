@@ -124,14 +124,14 @@ def _numeric(table: Table, unit: str) -> Any:
         for number in column.values
         if isinstance(number, Decimal)
     ]
-    digits, scale = 1, 0
+    whole, scale = 1, 0  # digits before and after the point
     for number in every:
         parts = number.as_tuple()
         assert isinstance(parts.exponent, int)
-        digits, scale = max(digits, len(parts.digits)), max(scale, -parts.exponent)
+        whole, scale = max(whole, len(parts.digits) + parts.exponent), max(scale, -parts.exponent)
     if scale == 0 and all(-_INT64 <= number < _INT64 for number in every):
         return pa.int64()
-    if max(digits, scale) <= _DECIMAL_DIGITS:
+    if whole + scale <= _DECIMAL_DIGITS:
         return pa.decimal128(_DECIMAL_DIGITS, scale)
     return pa.string()
 

@@ -110,7 +110,7 @@ def test_a_sale_that_fails_at_any_point_before_its_commit_leaves_nothing_and_the
         if place == "charge":
             patch.setattr(sales, "charge", dies)
         if place == "log":
-            patch.setattr(Desk, "_log_sale", dies)
+            patch.setattr(sales, "log_sale", dies)
         if place == "entitle":
             patch.setattr(Desk, "_entitle", dies)
         assert fair.order(buyer, quote, "k").status_code == 500

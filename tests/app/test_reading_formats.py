@@ -12,7 +12,7 @@ import pytest
 
 from app.formats.negotiate import Format
 from app.formats.readings import panel_table
-from app.formats.rows import write
+from app.formats.rows import Column, Table, write
 from app.settings import Settings
 from tests.app import test_panels as panels
 from tests.app.test_readings import LADDER, MEANS, MEDIAN, REACHED
@@ -209,3 +209,25 @@ def test_a_panel_gives_a_range_in_every_format_to_who_holds_the_tier(shop: Fair)
         etags.add(found.headers["etag"])
         assert shop.client.post(path, json=asked, headers=stranger.headers | {"Accept": MEDIA[kind]}).status_code == 403
     assert len(etags) == 4
+
+
+def test_numbers_with_more_digits_than_a_decimal_holds_stay_exact_as_text() -> None:
+    """38 digits in all: those before the point of one number and behind it of another are not of the same number."""
+    wide = [Decimal("123456789012345678901234567890"), Decimal("0.123456789012345678901234567890")]
+    table = Table((Column("value", wide, "value"),), {})
+    read = pa.ipc.open_stream(write(table, Format.ARROW)).read_all()["value"]
+    assert [Decimal(text) for text in read.to_pylist()] == wide
+    assert pq.read_table(io.BytesIO(write(table, Format.PARQUET)))["value"].to_pylist() == read.to_pylist()
+    fits = Table((Column("value", [Decimal("12345678901234567890"), Decimal("0.123456789012345678")], "value"),), {})
+    assert pa.types.is_decimal(pa.ipc.open_stream(write(fits, Format.ARROW)).schema.field("value").type)
+
+
+@pytest.mark.parametrize("kind", MEDIA)
+def test_a_mean_s_count_is_read_as_a_count(shop: Fair, sold: dict[str, Any], kind: str) -> None:
+    listing = shop.client.get(f"/v1/products/{sold['products']['means']}", headers=sold["buyer"].headers).json()
+    part = listing["companion"]["product"]
+    path = f"/v1/products/{part}/rehearsal/reading?format={kind}"
+    shown = shop.client.post(path, json={}, headers=shop.owner().headers)
+    assert shown.status_code == 200, shown.text
+    if kind == "json":
+        assert shown.json()["reading"] == {"type": "nothing"}

@@ -138,6 +138,7 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
                 "domain": ["a", "b"],
                 "promise": "values",
                 "mechanism": "auto",
+                "mean_weight": "0.5",
                 "currency": "EUR",
                 "tiers": [{"epsilon": "1", "price_minor": 1}],
                 "licence": "terms/1",
@@ -149,7 +150,7 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
             owner,
             {"version": 1, "round": 1, "reports": [{"device": "d", "report": [0]}], "file": "a.ndjson"},
         ),
-        "PanelOrderRequest": (f"/v1/panels/{product}/orders", buyer, {"round": 1, "epsilon": "1"}),
+        "PanelQuoteRequest": (f"/v1/panels/{product}/quotes", buyer, {"round": 1, "epsilon": "1"}),
         "PanelReadingRequest": (
             f"/v1/panels/{product}/readings",
             buyer,
@@ -213,7 +214,7 @@ def test_every_request_struct_has_a_sample_with_all_its_text(shop: Fair, world: 
     assert set(found) | NESTED == set(STRUCTS)
     for name, (_, _, body) in found.items():
         texts = {field for field, hint in get_type_hints(getattr(wire, name)).items() if hint is not int}
-        assert texts - {"reserve", "tiers", "amount_minor"} <= set(body), name
+        assert texts - {"reserve", "tiers", "amount_minor", "rows"} <= set(body), name
 
 
 @pytest.mark.parametrize("name", sorted(set(STRUCTS) - NESTED))
