@@ -1,12 +1,12 @@
 """What a thaw answers: a finding that was told in a report before an operator let its chain be sold again.
 
 A log is never mended: what is wrong at one of its leaves is found by every later audit. So what has been answered is
-told again, as a notice: it freezes nothing a second time and calls for nobody. What is new freezes as ever.
+told again, as a notice: it freezes nothing a second time and calls for nobody. What is new freezes as ever, and so does
+what an audit did not find in between: it was mended, and has broken again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -20,12 +20,18 @@ __all__ = ["Answers", "answers_of", "thawed"]
 _Key = tuple[str, str, str, str, str | None]
 
 
+class _Report(msgspec.Struct, frozen=True):
+    """Of a kept report, what it found."""
+
+    findings: list[Finding]
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """Which findings have been answered on which chains.
 
     Args:       thawed: the leaf of each chain's last thaw. planned: the leaf of each chain's first plan. told: by
-                finding, the leaf of the first report that told it and that a thaw followed.
+                finding, the leaf of the first report of those that have told it without a break until now.
     """
 
     thawed: Mapping[str, int]
@@ -60,9 +66,10 @@ def answers_of(connection: Connection) -> Answers:
     """Read from the store which findings the thaws in the log have answered."""
     last = thawed(connection)
     told: dict[_Key, int] = {}
-    for row in _reports_before(connection, last.values()):
-        for found in msgspec.json.decode(row.report_json)["findings"]:
-            told.setdefault(_key(msgspec.convert(found, Finding), found["chain"]), row.leaf_index)
+    for leaf, findings in _reports_about(connection, last.values()):
+        told = {_key(found, found.chain): leaf for found in findings} | {
+            key: told[key] for found in findings if (key := _key(found, found.chain)) in told
+        }
     first = select(products.c.chain_id, func.min(products.c.leaf_index)).group_by(products.c.chain_id)
     planned = {row.chain_id: row[1] for row in connection.execute(first)} if told else {}
     return Answers(last, planned, told)
@@ -79,15 +86,15 @@ def thawed(connection: Connection) -> dict[str, int]:
     return found
 
 
-def _reports_before(connection: Connection, places: Iterable[int]) -> list[Any]:
-    """The newest report before each of some leaves, oldest first, each once."""
-    found = {}
-    for place in places:
-        newest = select(audit_reports).where(audit_reports.c.leaf_index < place)
-        row = connection.execute(newest.order_by(audit_reports.c.leaf_index.desc()).limit(1)).one_or_none()
-        if row is not None:
-            found[row.leaf_index] = row
-    return [found[index] for index in sorted(found)]
+def _reports_about(connection: Connection, thaws: Collection[int]) -> Iterator[tuple[int, list[Finding]]]:
+    """The leaf and the findings of each report from the newest before all these thaws on, oldest first."""
+    if not thaws:
+        return
+    before = select(func.max(audit_reports.c.leaf_index)).where(audit_reports.c.leaf_index < min(thaws))
+    start = connection.execute(before).scalar_one() or 0
+    wanted = select(audit_reports.c.leaf_index, audit_reports.c.report_json).where(audit_reports.c.leaf_index >= start)
+    for row in connection.execute(wanted.order_by(audit_reports.c.leaf_index)):
+        yield row.leaf_index, msgspec.json.decode(row.report_json, type=_Report).findings
 
 
 def _key(finding: Finding, chain: str | None) -> _Key:

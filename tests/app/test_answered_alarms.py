@@ -73,6 +73,27 @@ def test_what_a_thaw_answered_is_a_notice_and_freezes_nothing_again(fair: Fair) 
     assert set(frozen(fair)) == {first["chain"], second["chain"]}, "what is new of a thawed chain is not answered"
 
 
+def test_what_was_mended_and_breaks_again_is_new(fair: Fair) -> None:
+    """An audit that did not tell it ends the answer: the same fault at the same place freezes again."""
+    first, second, _ = sold(fair)
+    of_first = (draws.c.chain_id == first["chain"]) & (draws.c.place == 2)
+    wanted = select(draws.c.sealed_answer).where(of_first)
+    whole = fair.market.database.read_now(lambda connection: connection.execute(wanted).scalar_one())
+    spoil(fair, first["chain"], 2)
+    spoil(fair, second["chain"], 2)
+    _, found = audited(fair)
+    edit(fair, update(draws).where(of_first).values(sealed_answer=whole))
+    thaw(fair, first["chain"], second["chain"])
+    assert audited(fair)[0] == "answered", "the second chain's, which was left as it is"
+    assert frozen(fair) == {}
+    spoil(fair, first["chain"], 2)
+    assert audited(fair) == ("refuted", found | {(rule, "notice") for rule, _ in found})
+    assert set(frozen(fair)) == {first["chain"]}
+    thaw(fair, first["chain"])
+    assert audited(fair) == ("answered", {(rule, "notice") for rule, _ in found}), "a further thaw answers it again"
+    assert frozen(fair) == {}
+
+
 def test_a_thaw_before_the_report_answers_nothing(fair: Fair) -> None:
     first, second, _ = sold(fair)
     spoil(fair, second["chain"], 2)
