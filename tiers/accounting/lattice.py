@@ -4,8 +4,9 @@ Noise of variance μ (Skellam(μ/2)) is added to integers that differ by d. With
 the loss is L(x) = −Σ a_j over j = x − d … x − 1. Amos' bounds give a_j ≥ asinh(y), y = (j + ½)/μ, and, for j ≥ 0,
 a_j ≤ y + (j + 1)/μ² ≤ y(1 + 2/μ). So up to T = yμ (any integer in (0, μ)), with η = max(2/μ, y²/6), L lies below
 ℓ(x) = −(d/μ)(x − d/2) + η(d/μ)(|x| + d/2); beyond T, a point of the lattice, it falls (I is log-concave in its order),
-so e^(sL) ≤ e^(sℓ(T)) ≤ e^(sℓ(x)) + e^(sℓ(T))·θ(x − T) with θ = sd/μ. The law's moments are known: E e^(tX) = e^(μ(cosh t − 1)), E|X| ≤ √μ, and E[X; X > T] ≤ τ =
-μ·sinh(y)·e^(−μ(y² − cosh y + 1)). Together, for every s = α − 1 > 0, as cosh v − 1 ≤ (v²/2)·e^(v²/12),
+so e^(sL) ≤ e^(sℓ(T)) ≤ e^(sℓ(x)) + e^(sℓ(T))·θ(x − T) with θ = sd/μ. The law's moments are known:
+E e^(tX) = e^(μ(cosh t − 1)), E|X| ≤ √μ, and E[X; X > T] ≤ τ = μ·sinh(y)·e^(−μ(y² − cosh y + 1)). Together, for every
+s = α − 1 > 0, as cosh v − 1 ≤ (v²/2)·e^(v²/12),
 
     D_α ≤ α·(d²/2μ)·(1 + η)²·e^(v²/12) + (d/√μ)·(η + τ/√μ),   v = (1 + η)·s·d/μ.
 
