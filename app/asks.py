@@ -15,6 +15,7 @@ __all__ = [
     "LeavesQuery",
     "PageQuery",
     "PanelsQuery",
+    "RulesQuery",
     "SearchQuery",
 ]
 
@@ -41,6 +42,12 @@ class PanelsQuery(PageQuery, frozen=True, kw_only=True):
     """Panels: `q` holds words that all occur."""
 
     q: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*\Z")] = ""
+
+
+class RulesQuery(_Query, frozen=True, kw_only=True):
+    """The δ at which what was spent in ρ is read as an ε."""
+
+    delta: Decimal = "0.000001"
 
 
 class SearchQuery(PageQuery, frozen=True, kw_only=True):

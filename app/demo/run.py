@@ -91,6 +91,9 @@ def document(outcome: Outcome, redis_is: str) -> dict[str, Any]:
             "spent": outcome.dataset["spent"],
             "remaining": outcome.dataset["remaining"],
             "chains": charges,
+            "by_rule": [
+                {key: rule[key] for key in ("rule", "unit", "sound", "used", "total")} for rule in outcome.rules
+            ],
             "owner": outcome.payout,
         },
         "refusals": outcome.refusals,

@@ -24,6 +24,7 @@ class Outcome:
     """Everything that happened, for the story and for the JSON."""
 
     dataset: dict[str, Any] = field(default_factory=dict)
+    rules: list[dict[str, Any]] = field(default_factory=list)
     listings: dict[str, dict[str, Any]] = field(default_factory=dict)
     orders: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
@@ -137,7 +138,9 @@ class _Stage:
         self.say("Lower tiers of open chains still sell")
         await self.buys(bruno, "aircraft", "0.5", key="bruno-2", note="budget spent")
         await self.buys(chiara, "delay", "0.1", key="chiara-3", note="budget spent")
-        self.out.dataset = (await self.cast["Olga"].get(f"/v1/datasets/{self.out.dataset['dataset']}")).json()
+        olga, dataset = self.cast["Olga"], self.out.dataset["dataset"]
+        self.out.dataset = (await olga.get(f"/v1/datasets/{dataset}")).json()
+        self.out.rules = (await olga.get(f"/v1/datasets/{dataset}/rules")).json()["rules"]
         for name, product in self.product.items():
             self.out.listings[name] = (await ada.get(f"/v1/products/{product}")).json()
 

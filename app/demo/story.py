@@ -157,6 +157,8 @@ def _budget(outcome: Outcome) -> Table:
             table.add_row(titles[row["chain"]], f"ε {row['charged']}")
     table.add_row("[bold]spent[/bold]", f"[bold]ε {outcome.dataset['spent']} of {outcome.dataset['budget']}[/bold]")
     table.add_row("remaining", f"ε {outcome.dataset['remaining']}")
+    apart = next(rule["total"] for rule in outcome.rules if (rule["rule"], rule["unit"]) == ("apart", "ε"))
+    table.add_row("the same sales, each a draw of its own, would have spent", f"ε {apart}")
     return table
 
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from tiers.accounting.stepwise import adaptive_loss, first_bit, naive_increment, reveal_step, upgrade_charge
-from tiers.accounting.upgrades import conditional_charge_nano, rule_costs
-from tiers.budget import NANO, Ladder
+from tiers.accounting.upgrades import conditional_charge_nano
+from tiers.budget import NANO
 from tiers.errors import BudgetOrderError, InvalidParameterError
 
 PAIRS = [(Fraction(1), Fraction(1, 2)), (Fraction(2), Fraction(1)), (Fraction(1, 2), Fraction(1, 10))]
@@ -42,13 +42,11 @@ def test_guarantee_conditional_charge(upper: Fraction, lower: Fraction, order: f
     assert worst(upper, lower, rest, order) <= budget * order * (1 + 1e-12)
 
 
-def test_the_difference_of_rho_is_beaten_and_a_reserved_chain_is_not() -> None:
+def test_the_difference_of_rho_is_beaten() -> None:
     upper, lower = Fraction(1), Fraction(1, 2)
     naive = float(naive_increment(upper, lower))
     assert worst(upper, lower, naive, 1.0) == pytest.approx(adaptive_loss([lower, upper], 1.0), rel=1e-12)
     assert worst(upper, lower, naive, 1.0) > float(upper**2 / 2) * 1.02
-    reserved = rule_costs(Ladder((upper, lower)), [2]).reserved
-    assert reserved == rule_costs(Ladder((upper, lower)), [2, 1]).reserved == NANO // 2  # nothing is left to spend
 
 
 def test_a_slightly_smaller_conditional_charge_would_be_beaten() -> None:
@@ -60,26 +58,7 @@ def test_a_slightly_smaller_conditional_charge_would_be_beaten() -> None:
     assert max(step.divergence(order) / order for step in steps for order in orders) > less
 
 
-def test_what_each_rule_would_have_cost() -> None:
-    ladder = Ladder.parse(["1", "0.5", "0.25"])
-    early = rule_costs(ladder, [3])
-    assert (early.increments, early.reserved, early.conditional) == (NANO // 4, NANO // 2, NANO // 32)
-    climbed = rule_costs(ladder, [3, 2, 1])
-    jumped = rule_costs(ladder, [3, 1])
-    repeated = rule_costs(ladder, [1, 3, 2, 1])
-    assert climbed.reserved == jumped.reserved == repeated.reserved == NANO // 2
-    assert climbed.increments == jumped.increments == repeated.increments == NANO
-    assert repeated.conditional == NANO // 2 < jumped.conditional
-    expected = NANO // 32 + conditional_charge_nano(Fraction(1, 2), Fraction(1, 4))
-    assert climbed.conditional == expected + conditional_charge_nano(Fraction(1), Fraction(1, 2))
-    assert climbed.naive == NANO // 2 < climbed.conditional
-
-
-def test_bad_sales_and_tiers_are_refused() -> None:
-    ladder = Ladder.parse(["1", "0.5"])
-    for sold in ([], [0], [3], [True], [1.0]):
-        with pytest.raises(InvalidParameterError, match="sold"):
-            rule_costs(ladder, sold)  # type: ignore[arg-type]
+def test_bad_tiers_are_refused() -> None:
     with pytest.raises(BudgetOrderError):
         conditional_charge_nano(Fraction(1), Fraction(1))
     with pytest.raises(InvalidParameterError):

@@ -42,6 +42,7 @@ MATRIX: dict[tuple[str, str], set[str]] = {
     ("GET", "/v1/products/{product}/readings/{law}"): {"buyer", "analyst"},
     ("GET", "/v1/answers/{chain}/{law}"): {"buyer", "analyst"},
     ("POST", "/v1/datasets/{dataset}/contract"): {"owner"},
+    ("GET", "/v1/datasets/{dataset}/rules"): {"owner"},
     ("POST", "/v1/datasets/{dataset}/snapshots"): {"owner"},
     ("POST", "/v1/products/{product}/refresh"): {"owner"},
     ("POST", "/v1/products/{product}/state"): {"owner"},

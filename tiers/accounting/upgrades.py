@@ -1,4 +1,4 @@
-"""The exact price of an upgrade where differences are unsound, and what each rule would have charged.
+"""The exact price of an upgrade where differences are unsound: the worst conditional loss.
 
 In a zCDP ledger a chain of two-sided geometric tiers (Δ = 1) or flips may be charged, upgrade by upgrade, the worst
 conditional loss: sup over what was seen below, both directions and every order of D_α(upper | lower)/α. Each is then a
@@ -7,25 +7,23 @@ bought in the end; conditional charges are cheaper for whoever stops early.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from tiers.accounting.charges import ChargeRule, LedgerKind, charge_nano, level_nano
 from tiers.accounting.stepwise import Step, reveal_step
-from tiers.budget import Ladder, nano_up
-from tiers.errors import InvalidParameterError
+from tiers.budget import nano_up
 
-__all__ = ["RuleCosts", "conditional_charge_nano", "rule_costs"]
+__all__ = ["conditional_charge_nano"]
 
 _GAP = 1e-8  # what the certified supremum may exceed the true one by, relatively
 _MARGIN = 1e-11  # far above the rounding of the divergences below
 _FIRST_ORDER, _LAST_ORDER = 1e-7, 1e10  # of α − 1
 
 
+@lru_cache(maxsize=1024)
 def conditional_charge_nano(upper: Fraction, lower: Fraction) -> int:
     """Return a sound charge, in units of 10⁻⁹ ρ, for going up from tier `lower` to tier `upper`, rounded up.
 
@@ -42,49 +40,6 @@ def conditional_charge_nano(upper: Fraction, lower: Fraction) -> int:
     steps = [law for step in reveal_step(upper, lower) for law in (step, Step(step.if_zero, step.if_one))]
     ceiling = max(_ceiling(law) for law in steps)
     return nano_up(Fraction(ceiling * (1 + _MARGIN)))
-
-
-@dataclass(frozen=True, slots=True)
-class RuleCosts:
-    """What the same sales of one chain would have cost under each rule, in units of 10⁻⁹ of each ledger's measure.
-
-    `increments` are ε in a pure ledger; the others are ρ in a zCDP ledger; `naive` is what differences of ρ would have
-    charged there, and no ledger may.
-    """
-
-    increments: int
-    reserved: int
-    conditional: int
-    naive: int
-
-
-def rule_costs(ladder: Ladder, sold: Sequence[int]) -> RuleCosts:
-    """Return what selling these ranks in this order costs by each rule: two-sided geometric tiers with Δ = 1.
-
-    Args:       ladder: the chain's budgets, rank 1 first. sold: ranks from 1, in the order of the sales.
-    Raises:     InvalidParameterError: nothing sold, or a rank that the ladder has not.
-    Example:
-        >>> costs = rule_costs(Ladder.parse(["1", "0.5"]), [2, 1])
-        >>> costs.reserved, costs.conditional, costs.naive
-        (500000000, 563327124, 500000000)
-    """
-    if not sold or any(type(rank) is not int or not 1 <= rank <= len(ladder) for rank in sold):
-        raise InvalidParameterError("sold", f"ranks from 1 to {len(ladder)}, at least one", tuple(sold))
-    top = level_nano(LedgerKind.ZCDP, ladder.epsilons[0])
-    pure = reserved = naive = conditional = 0
-    best: Fraction | None = None
-    for rank in sold:
-        epsilon = ladder.epsilons[rank - 1]
-        pure += charge_nano(ChargeRule.INCREMENT, level_nano(LedgerKind.PURE, epsilon), 1, pure)
-        level = level_nano(LedgerKind.ZCDP, epsilon)
-        reserved += charge_nano(ChargeRule.RESERVE, level, top, reserved)
-        naive += charge_nano(ChargeRule.INCREMENT, level, top, naive)
-        if best is None:
-            conditional = level
-        elif epsilon > best:
-            conditional += conditional_charge_nano(epsilon, best)
-        best = epsilon if best is None else max(best, epsilon)
-    return RuleCosts(pure, reserved, conditional, naive)
 
 
 def _ceiling(law: Step) -> float:
