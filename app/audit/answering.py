@@ -3,27 +3,25 @@
 A log is never mended: what is wrong at one of its leaves is found by every later audit. So what has been answered is
 told again, as a notice: it freezes nothing a second time and calls for nobody. What is new freezes as ever, and so does
 what an audit did not find in between: it was mended, and has broken again.
+
+Only what stands for good can be answered: a leaf, a record of the log, an alarm of the noise. A head, a file, a check
+that broke are other ones at every audit, whatever their findings are called; and no chain's thaw speaks for a panel.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 from sqlalchemy import Connection, func, select
 
-from app.log.leaves import ThawLeaf, decode
-from app.store.schema import audit_reports, leaves, products
+from app.audit.digests import report_of
+from app.log.leaves import ReportLeaf, ThawLeaf, decode
+from app.store.schema import audit_reports, chains, leaves, products
 from tiers.audit.findings import Finding, Severity
 
-__all__ = ["Answers", "answers_of", "thawed"]
+__all__ = ["Answers", "answers_of"]
 
 _Key = tuple[str, str, str, str, str | None]
-
-
-class _Report(msgspec.Struct, frozen=True):
-    """Of a kept report, what it found."""
-
-    findings: list[Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,57 +42,82 @@ class Answers:
         A finding of the whole log, once it has been answered on some chain, says nothing of chains planned after it.
         """
         told = self.told.get(_key(finding, finding.chain), self.told.get(_key(finding, None)))
-        if told is None:
+        if told is None or not _lasts(finding):
             return False
-        return self.thawed.get(chain, -1) > told or (finding.chain is None and self.planned.get(chain, -1) > told)
+        later = finding.chain is None and self.planned.get(chain, -1) > told and max(self.thawed.values()) > told
+        return later or self.thawed.get(chain, -1) > told
 
-    def marked(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return findings, those that are answered wherever they hold as notices."""
-        return tuple(
-            replace(finding, severity=Severity.NOTICE)
-            if finding.severity is Severity.BREACH and self._everywhere(finding)
-            else finding
-            for finding in findings
+    def begun(self, finding: Finding) -> bool:
+        """Return whether a finding is answered on any chain that it is about."""
+        return any(
+            self.settled(finding, chain) for chain in (self.thawed if finding.chain is None else [finding.chain])
         )
 
-    def _everywhere(self, finding: Finding) -> bool:
-        chains = self.planned if finding.chain is None else (finding.chain,)
-        return bool(chains) and all(self.settled(finding, chain) for chain in chains)
+    def marked(self, finding: Finding) -> Finding:
+        """Return a finding, as a notice where it is answered on every chain that it is about."""
+        about = self.planned if finding.chain is None else (finding.chain,)
+        if finding.severity is Severity.BREACH and about and all(self.settled(finding, chain) for chain in about):
+            return replace(finding, severity=Severity.NOTICE)
+        return finding
 
 
 def answers_of(connection: Connection) -> Answers:
     """Read from the store which findings the thaws in the log have answered."""
-    last = thawed(connection)
+    first, last = _thaws(connection)
+    if first is None:
+        return Answers({}, {}, {})
     told: dict[_Key, int] = {}
-    for leaf, findings in _reports_about(connection, last.values()):
+    for leaf, findings in _reports_about(connection, first):
         told = {_key(found, found.chain): leaf for found in findings} | {
             key: told[key] for found in findings if (key := _key(found, found.chain)) in told
         }
-    first = select(products.c.chain_id, func.min(products.c.leaf_index)).group_by(products.c.chain_id)
-    planned = {row.chain_id: row[1] for row in connection.execute(first)} if told else {}
-    return Answers(last, planned, told)
+    planned = select(chains.c.id, func.coalesce(func.min(products.c.leaf_index), -1))
+    of_products = planned.outerjoin_from(chains, products, products.c.chain_id == chains.c.id).group_by(chains.c.id)
+    return Answers(last, {row[0]: row[1] for row in connection.execute(of_products)}, told)
 
 
-def thawed(connection: Connection) -> dict[str, int]:
-    """Return the leaf of each chain's last thaw."""
+def _thaws(connection: Connection) -> tuple[int | None, dict[str, int]]:
+    """The leaf of the first thaw of all, and that of each chain's last one."""
     wanted = select(leaves.c.log_index, leaves.c.body).where(leaves.c.kind == "thaw").order_by(leaves.c.log_index)
-    found = {}
+    first, last = None, {}
     for index, body in connection.execute(wanted):
         leaf = decode(body)
         if isinstance(leaf, ThawLeaf):
-            found[leaf.chain] = index
-    return found
+            first, last[leaf.chain] = index if first is None else first, index
+    return first, last
 
 
-def _reports_about(connection: Connection, thaws: Collection[int]) -> Iterator[tuple[int, list[Finding]]]:
-    """The leaf and the findings of each report from the newest before all these thaws on, oldest first."""
-    if not thaws:
-        return
-    before = select(func.max(audit_reports.c.leaf_index)).where(audit_reports.c.leaf_index < min(thaws))
+def _reports_about(connection: Connection, thaw: int) -> Iterator[tuple[int, list[Finding]]]:
+    """The leaf and the findings of each report that the log names, from the newest before a thaw on, oldest first.
+
+    A report that is kept no more, or otherwise than the log says, has told nothing.
+    """
+    reported = leaves.c.kind == "audit-report"
+    before = select(func.max(leaves.c.log_index)).where(reported, leaves.c.log_index < thaw)
     start = connection.execute(before).scalar_one() or 0
-    wanted = select(audit_reports.c.leaf_index, audit_reports.c.report_json).where(audit_reports.c.leaf_index >= start)
-    for row in connection.execute(wanted.order_by(audit_reports.c.leaf_index)):
-        yield row.leaf_index, msgspec.json.decode(row.report_json, type=_Report).findings
+    wanted = (
+        select(leaves.c.log_index, leaves.c.body, audit_reports.c.report_json)
+        .outerjoin_from(leaves, audit_reports, audit_reports.c.leaf_index == leaves.c.log_index)
+        .where(reported, leaves.c.log_index >= start)
+    )
+    for index, body, text in connection.execute(wanted.order_by(leaves.c.log_index)):
+        yield index, [] if text is None else _told(body, text)
+
+
+def _told(body: bytes, text: str) -> list[Finding]:
+    try:
+        leaf = decode(body)
+        digest = leaf.digest if isinstance(leaf, ReportLeaf) else ""
+        return msgspec.convert(report_of(text, digest)["findings"], type=list[Finding])
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def _lasts(finding: Finding) -> bool:
+    """Whether what is found stays the same thing from audit to audit."""
+    if finding.where.startswith("chain ") and finding.rule != "unreadable-log":
+        return True
+    return finding.check == "A5" or finding.where.startswith("leaf ") or finding.claimed.startswith("leaf ")
 
 
 def _key(finding: Finding, chain: str | None) -> _Key:

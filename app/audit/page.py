@@ -54,7 +54,9 @@ def report_page(report: Mapping[str, Any]) -> str:
         found.setdefault(finding["check"], []).append(finding)
     checks = [(name, _MEANINGS.get(name, ""), len(found[name])) for name in found if name != "A6" or found[name]]
     stairs = [_stairs(picture) for picture in report["pictures"]]
-    return _templates.get_template("report.html").render(report=report, checks=checks, stairs=stairs)
+    ranked = sorted(report["findings"], key=lambda finding: finding["severity"] == "notice")  # what is new is never cut
+    shown = {**report, "findings": ranked}
+    return _templates.get_template("report.html").render(report=shown, checks=checks, stairs=stairs)
 
 
 def _stairs(picture: Mapping[str, Any]) -> _Stairs:

@@ -9,9 +9,10 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from app.audit.answering import answers_of
+from app.audit.digests import report_digest, watch_digest
 from app.audit.exporting import export_lines
 from app.audit.freezing import freeze
-from app.audit.resuming import report_digest, resume, watch_digest
+from app.audit.resuming import resume
 from app.audit.verify import AuditReport, verify_export
 from app.audit.watching import Watching
 from app.clock import new_id, time_text
@@ -74,6 +75,9 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
     replayed = replay_rounds(market, progress)
     if replayed:
         report = replace(report, verdict="refuted", findings=(*report.findings, *replayed))
+    if report.dropped:
+        more = Finding("A4", "findings-left-out", "log", f"{len(report.findings)} listed", f"{report.dropped} more")
+        report = replace(report, findings=(*report.findings, more))
     if resumed.findings:
         report = replace(report, findings=(*resumed.findings, *report.findings))
     progress("keeping the report")
@@ -81,7 +85,10 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
 
     def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str]]:
         answers = answers_of(connection)
-        found = answers.marked(_of_chain(connection, report.findings))
+        found = tuple(
+            finding if _panel_of(connection, finding) else answers.marked(finding)
+            for finding in _of_chain(connection, report.findings)
+        )
         breaches = tuple(finding for finding in found if finding.severity is Severity.BREACH)
         verdict = "refuted" if breaches else "answered" if found else "verified"
         told = replace(report, verdict=verdict, findings=found)
@@ -204,13 +211,19 @@ def _but_panels(connection: Connection, findings: Iterable[Finding]) -> Iterator
     from app.panels.desk import stop_panel  # which holds the sales desk
 
     for finding in findings:
-        panel = finding.where.partition("/")[0] if finding.where.startswith("panel_") else None
-        if panel is None and finding.chain is None and finding.where.startswith("leaf "):
-            panel = _panel_at(connection, finding.where)
+        panel = _panel_of(connection, finding)
         if panel is None:
             yield finding
         elif finding.severity is Severity.BREACH:
             stop_panel(connection, panel, f"{finding.check} {finding.rule}")
+
+
+def _panel_of(connection: Connection, finding: Finding) -> str | None:
+    """The panel that a finding is about, by its round or its leaf."""
+    if finding.where.startswith("panel_"):
+        return finding.where.partition("/")[0]
+    of_leaf = finding.chain is None and finding.where.startswith("leaf ")
+    return _panel_at(connection, finding.where) if of_leaf else None
 
 
 def _panel_at(connection: Connection, where: str) -> str | None:

@@ -4,23 +4,22 @@ Reports and the watch's state lie in the store, the log holds the reports' diges
 whoever deletes, edits or rolls back what is kept would let the noise be tested anew, or an earlier head be forgotten.
 """
 
-import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.audit.answering import thawed
+from app.audit.answering import answers_of
+from app.audit.digests import report_of, watch_digest
 from app.log.heads import TreeHead
 from app.log.leaves import ReportLeaf, decode
 from app.store.schema import audit_reports, leaves
-from tiers.audit.conformance import alarm_rule
+from tiers.audit.conformance import alarm_findings
 from tiers.audit.findings import Finding
 from tiers.audit.watch import Watch, WatchState
-from tiers.canonical import Document, canonical_bytes
 
-__all__ = ["Resumed", "report_digest", "resume", "watch_digest"]
+__all__ = ["Resumed", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +44,12 @@ def resume(connection: Connection) -> Resumed:
     try:
         if logged is None or row is None or row.leaf_index != logged.log_index:
             raise ValueError("report: expected the last one that the log names, got another or none")
-        leaf, report = decode(logged.body), dict(msgspec.json.decode(row.report_json))
-        report.pop("signature", None)
-        if not isinstance(leaf, ReportLeaf) or leaf.digest != report_digest(report):
-            raise ValueError("report: expected the digest in the log, got another")
+        leaf = decode(logged.body)
+        report = report_of(row.report_json, leaf.digest if isinstance(leaf, ReportLeaf) else "")
         if report.get("watch") != watch_digest(row.watch_json):
             raise ValueError("watch: expected the digest in the report, got another")
         watch = Watch.of(msgspec.json.decode(row.watch_json, type=WatchState))
-        _answer(connection, watch, report["findings"], row.leaf_index)
+        _answer(connection, watch, report["findings"])
         head = None if report["head"] is None else msgspec.convert(report["head"], type=TreeHead)
     except (ValueError, LookupError) as error:
         claimed = "nothing" if logged is None else f"the report of leaf {logged.log_index}"
@@ -60,24 +57,18 @@ def resume(connection: Connection) -> Resumed:
     return Resumed(watch, head, ())
 
 
-def _answer(connection: Connection, watch: Watch, told: list[dict[str, Any]], since: int) -> None:
-    """Start anew what raised an alarm that the last report told, where a chain that it was told of was thawed since."""
+def _answer(connection: Connection, watch: Watch, told: list[dict[str, Any]]) -> None:
+    """Start anew what raised an alarm that the last report told and that a thaw has answered on one of its chains.
+
+    The thaw may be older than the last report: it came while that audit ran, or one before it.
+    """
     alarms = watch.alarms()
-    later = {chain for chain, leaf in thawed(connection).items() if leaf > since} if alarms else set[str]()
-    for alarm in alarms if later else ():
-        rule = alarm_rule(alarm)
-        chains = {
-            each["chain"] for each in told if (each["check"], each["rule"], each["where"]) == ("A5", rule, alarm.pair)
-        }
-        if chains & later or None in chains:
+    if not alarms:
+        return
+    answers = answers_of(connection)
+    for alarm in alarms:
+        (found,) = alarm_findings([alarm])
+        name = found.check, found.rule, found.where
+        about = {each["chain"] for each in told if (each["check"], each["rule"], each["where"]) == name}
+        if any(answers.begun(replace(found, chain=chain)) for chain in about):
             watch.answer(alarm)
-
-
-def report_digest(body: dict[str, Document]) -> str:
-    """Return the digest by which the log names a report: of all but its signature."""
-    return hashlib.sha256(canonical_bytes(body)).hexdigest()
-
-
-def watch_digest(state: str) -> str:
-    """Return the digest by which a report names the watch's state that is kept beside it."""
-    return hashlib.sha256(state.encode()).hexdigest()

@@ -38,7 +38,8 @@ class AuditReport:
     """The outcome: `verdict` is "verified" only if something was checked and nothing was found.
 
     Args:       chains: how many the log plans, drawn or not. notes: what a reader should know of a verdict that rests
-                on little. pictures: of the first chains, and of those with findings.
+                on little. pictures: of the first chains, and of those with findings. dropped: findings beyond the
+                limit, which are counted and not listed.
     """
 
     verdict: str
@@ -53,6 +54,7 @@ class AuditReport:
     head: TreeHead | None
     notes: tuple[str, ...] = ()
     pictures: tuple[ChainPicture, ...] = ()
+    dropped: int = 0
 
 
 def verify_export(
@@ -157,6 +159,7 @@ class ExportAudit:
             head=self._header.head if self._header else None,
             notes=tuple(notes),
             pictures=(*self._broken_pictures, *self._pictures),
+            dropped=self._dropped,
         )
 
     def _conclude(self, check: EdgeCheck) -> None:

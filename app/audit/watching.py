@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.audit.statistics import OpenedEdge
+from app.audit.stream import BROKEN
 from tiers.audit.conformance import alarm_findings
 from tiers.audit.findings import Finding
 from tiers.audit.records import ChainKey, DrawRecord, SaleRecord
 from tiers.audit.selection import Selector
-from tiers.audit.steps import Seen, pair_name
+from tiers.audit.steps import Seen, pair_name, steps_of
 from tiers.audit.watch import Watch
 from tiers.identity import Role, TierLaw
 
@@ -68,16 +69,37 @@ class Watching:
         opened, self._opened = self._opened, _Opened()
         self.watch.leaf = max(self.watch.leaf, self._last)  # first: what breaks below is not seen a second time
         for together in opened.in_order():
-            self.watch.see_all(together)
+            yield from self._show(together)
         for each in self.watch.answered():
             yield from self._of_chains(alarm_findings([each.alarm]), until=each.leaf)
         yield from self._of_chains(alarm_findings(self.watch.alarms()), until=self._last)
+
+    def _show(self, together: list[Seen]) -> Iterator[Finding]:
+        """Show draws to the watch; one that has no law to be held against is found, and hides no other."""
+        try:
+            self.watch.see_all(together)
+        except BROKEN as error:
+            refused = [draw for draw in together if not _testable(draw)]
+            if not refused:
+                raise
+            for draw in refused:
+                place, wanted = f"chain {draw.edge.chain[:12]}", "noise that can be tested"
+                yield Finding("A4", "unreadable-log", place, wanted, type(error).__name__, chain=draw.edge.chain)
+            self.watch.see_all([draw for draw in together if draw not in refused])
 
     def _of_chains(self, alarms: Iterable[Finding], *, until: int) -> Iterator[Finding]:
         for alarm in alarms:
             known = self._chains.get(alarm.where, {}) if alarm.rule == _LAW else {}
             chains = sorted(chain for chain, leaf in known.items() if leaf <= until)
             yield from (replace(alarm, chain=chain) for chain in chains) if chains else (alarm,)
+
+
+def _testable(draw: Seen) -> bool:
+    try:
+        steps_of([draw])
+    except BROKEN:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,3 +89,19 @@ def test_noise_of_any_size_reaches_the_watch() -> None:
     assert list(check.findings()) == []
     assert [pair.process.values for pair in check.watch.state().pairs] == [8]
     assert check.watch.peaks()[f"law {pair_name(edges[0])}"] > 0, "it was worth something to those who bet on outliers"
+
+
+def test_a_draw_that_has_no_law_hides_no_other_draw_from_the_watch() -> None:
+    """A tier that is said to come from one below it breaks no test of the noise that became due with it."""
+    log, edges = sold_chain(4)
+    top, low = edges[0].parents[0], edges[0].law
+    strange = replace(log.draws[1].spec, chain="f" * 64, law=top, parents=(low,))
+    base = replace(log.draws[0].spec, chain="f" * 64, law=low)
+    log.draw([base, strange], np.zeros((2, 8), np.int64))
+    log.sell(strange)
+    check = watching(log, Watch())
+    for edge in (opened(strange, np.arange(8), np.zeros(8, np.int64), log.draws[-1].leaf), *edges):
+        check.take(edge)
+    found = list(check.findings())
+    assert [(each.check, each.rule, each.chain) for each in found] == [("A4", "unreadable-log", "f" * 64)]
+    assert sum(pair.process.values for pair in check.watch.state().pairs) == 8 * len(edges)

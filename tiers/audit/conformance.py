@@ -21,7 +21,7 @@ def alarm_findings(alarms: Iterable[Alarm]) -> tuple[Finding, ...]:
             "A5",
             alarm_rule(alarm),
             alarm.pair,
-            f"e below {_power(alarm.limit)}",
+            f"e below {_power(alarm.limit, 6)}",  # another one at every start of a process: that is its name
             f"e = {_power(alarm.log_e)} over {alarm.values} values",
         )
         for alarm in alarms
@@ -38,5 +38,5 @@ def alarm_rule(alarm: Alarm) -> str:
     return alarm.process.replace(" ", "-")
 
 
-def _power(log_value: float) -> str:
-    return f"10^{log_value / math.log(10):.1f}"
+def _power(log_value: float, digits: int = 1) -> str:
+    return f"10^{log_value / math.log(10):.{digits}f}"
