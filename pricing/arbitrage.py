@@ -11,14 +11,7 @@ from pricing.limit import UNLIMITED, Limit
 from pricing.reach import market_for, yields
 from pricing.search import Cheapest, Search
 
-__all__ = [
-    "Finding",
-    "Verdict",
-    "audit_catalogue",
-    "cheapest_bundle",
-    "l1_bound",
-    "lp_bound",
-]
+__all__ = ["Finding", "Verdict", "audit_catalogue", "cheapest_bundle"]
 
 
 class Verdict(StrEnum):
@@ -48,41 +41,6 @@ class Finding:
     lower_bound: float
     cost: int | None = None
     bundle: tuple[str, ...] = ()
-
-
-def l1_bound(name: str, catalogue: Catalogue) -> float:
-    """Return stage 1's lower bound on what any bundle yielding `name` costs; inf if none can yield it.
-
-    Goods that yield it alone (its own chain, at least as accurate) are left out here and below: they are compared by
-    price.
-
-    Raises:     UnknownTierError: no such good.
-    Example:
-                >>> from pricing.catalogue import Product
-                >>> rows = {"east": (1, 0), "west": (0, 1)}
-                >>> bins = [Product(name, name, (rows[name],), 8.0, 10, "EUR") for name in rows]
-                >>> total = Product("total", "t", ((1, 1),), 16.0, 25, "EUR")
-                >>> round(l1_bound("total", Catalogue((*bins, total))), 6)
-                20.0
-    """
-    return Search(market_for(name, catalogue)).one_cut()
-
-
-def lp_bound(name: str, catalogue: Catalogue, limit: Limit = UNLIMITED) -> float:
-    """Return stage 2's lower bound: shares of goods between 0 and 1, one tier a chain; at least stage 1's.
-
-    Raises:     UnknownTierError: no such good.
-    Example:
-                >>> from pricing.catalogue import Product
-                >>> rows = {"east": (1, 0), "west": (0, 1)}
-                >>> bins = [Product(name, name, (rows[name],), 8.0, 10, "EUR") for name in rows]
-                >>> total = Product("total", "t", ((1, 1),), 16.0, 25, "EUR")
-                >>> round(lp_bound("total", Catalogue((*bins, total))), 6)
-                20.0
-    """
-    search = Search(market_for(name, catalogue))
-    bound = search.one_cut()
-    return bound if bound == inf else max(bound, search.relaxation(limit, goal=inf))
 
 
 def cheapest_bundle(name: str, catalogue: Catalogue, limit: Limit = UNLIMITED) -> Cheapest:

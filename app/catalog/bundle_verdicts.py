@@ -1,10 +1,10 @@
 """Verdicts on owners' bundles, whose parts are also sold alone. Pure: offers, packs and findings in, rulings out."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
 
 from app.catalog.classes import OPEN, Judged, Offer, Pack, bases_of, tier_names
-from app.catalog.verdicts import Ruling, ruling_of_pack, untold
+from app.catalog.verdicts import Ruling, bought, ruling_of_pack, untold
 from pricing.arbitrage import Verdict
 
 __all__ = ["ruling_of_bundle"]
@@ -47,7 +47,7 @@ def ruling_of_bundle(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack],
 def _cheaper(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack], judged: Sequence[Judged]) -> Ruling | None:
     """The arbitrage, if buying every part alone, or as the check found, costs less than the bundle."""
     own, named = {offer.chain: offer for offer in offers}, tier_names(offers)
-    alone = {part: _alone(part, own, packs) for part in pack.parts}
+    alone = {part: _alone(part, own, packs, named) for part in pack.parts}
     seen: dict[tuple[str, str], _Way] = {}
     for each in judged:
         finding = each.finding
@@ -58,21 +58,22 @@ def _cheaper(pack: Pack, offers: Sequence[Offer], packs: Sequence[Pack], judged:
                 )
                 if meant and (part not in seen or finding.cost < seen[part][1]):
                     seen[part] = (finding.bundle, finding.cost)
-    for ways in (alone, {**alone, **seen}):
-        bought = {way for way in ways.values() if way is not None}
-        cost = sum(price for _, price in bought)
-        if None not in ways.values() and cost < pack.price:
-            names = tuple(sorted({name for bundle, _ in bought for name in bundle}))
+    for found in (alone, {**alone, **seen}):
+        ways = [way for way in found.values() if way is not None]
+        names, cost = bought(ways, judged)
+        if len(ways) == len(found) and cost < pack.price:
             return Ruling("arbitrage", "other products give it for less", pack.title, pack.price, 2, names, cost)
     return None
 
 
-def _alone(part: tuple[str, str], own: dict[str, Offer], packs: Sequence[Pack]) -> _Way | None:
+def _alone(
+    part: tuple[str, str], own: Mapping[str, Offer], packs: Sequence[Pack], named: Mapping[tuple[str, str], str]
+) -> _Way | None:
     """A part at its own price; one that only means sell, in the cheapest mean."""
     chain, name = part
     (price,) = (price for listed, _, price in own[chain].tiers if listed == name)
     if price is not None:
-        return (name,), price
+        return (named[part],), price
     means = [each for each in packs if not each.bundle and part in each.parts]
     cheapest = min(means, key=lambda each: each.price, default=None)
     return None if cheapest is None else ((cheapest.title,), cheapest.price)

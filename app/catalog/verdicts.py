@@ -12,6 +12,7 @@ from pricing.limit import UNLIMITED, Limit
 __all__ = [
     "LATE",
     "Ruling",
+    "bought",
     "judge_own",
     "names_of",
     "ruling_of_pack",
@@ -59,13 +60,24 @@ def ruling_of_pack(pack: Pack, offers: Sequence[Offer], judged: Sequence[Judged]
         cheaper = [each.finding for each in about if each.finding.verdict is Verdict.ARBITRAGE]
         if cheaper:
             undercut[chain] = min(cheaper, key=lambda finding: finding.cost or 0)
-    bought = {(finding.bundle, finding.cost or 0) for finding in undercut.values()}
-    cost = sum(price for _, price in bought)
+    names, cost = bought([(finding.bundle, finding.cost or 0) for finding in undercut.values()], judged)
     if len(undercut) == len({chain for chain, _ in pack.parts}) and cost < pack.price:
-        names = tuple(sorted({name for bundle, _ in bought for name in bundle}))
         stage = max(finding.stage for finding in undercut.values())
         return Ruling("arbitrage", "other products give it for less", pack.title, pack.price, stage, names, cost)
     return Ruling("uncertified", _PARTS if undercut else next((each.reason for each in mine if each.reason), OPEN))
+
+
+def bought(ways: Sequence[tuple[tuple[str, ...], int]], judged: Sequence[Judged]) -> tuple[tuple[str, ...], int]:
+    """Return what is bought in all by some ways, each with its cost, and what that costs: each good is paid for once.
+
+    Example:
+        >>> bought([(("both",), 80), (("both",), 80), (("more",), 10)], [])
+        (('both', 'more'), 90)
+    """
+    listed = {each.finding.name: each.finding.price for each in judged}
+    listed |= {names[0]: cost for names, cost in ways if len(names) == 1}
+    every = tuple(sorted({name for names, _ in ways for name in names}))
+    return every, sum(listed[name] for name in every)
 
 
 def judge_own(

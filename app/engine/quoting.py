@@ -183,8 +183,16 @@ def _document(name: str, line: SaleLine, expires: str) -> dict[str, Any]:
 
 
 def quotes_of(connection: Connection, caller: Caller, quote_id: str) -> list[Row[Any]]:
-    """Return a stored quote of the caller's own and those linked behind it; raises NotFoundError."""
+    """Return a stored quote of the caller's own and those linked behind it.
+
+    What was quoted together is sold together: a sum without its count, or some lines of a bundle, are no goods.
+
+    Raises:     NotFoundError: no such quote. InvalidRequestError: one that stands behind another.
+    """
     found: list[Row[Any]] = []
+    before = select(quotes.c.id).where(quotes.c.account_id == caller.id, quotes.c.companion == quote_id)
+    if connection.execute(before).first() is not None:
+        raise InvalidRequestError("quote: expected the first of those that were quoted together, got a later one")
     following: str | None = quote_id
     while following is not None:
         wanted = select(quotes).where(quotes.c.id == following, quotes.c.account_id == caller.id)

@@ -1,12 +1,15 @@
 """Verdicts on bundles whose parts are also sold alone: joint, apart, shared, undercut."""
 
+from dataclasses import replace
 from typing import Any
 
 from app.catalog.bundle_verdicts import ruling_of_bundle
-from app.catalog.classes import Offer, Pack, check_catalogue
+from app.catalog.classes import Judged, Offer, Pack, check_catalogue
 from app.catalog.shelf import Proposal, Shelf, judge_proposal
+from app.catalog.verdicts import ruling_of_pack
 from app.queries.canonical import canonicalise
 from app.queries.model import Query
+from pricing.arbitrage import Finding, Verdict
 from tests.app.test_verdicts import SCHEMA, summed, total
 
 BOTH = ("a", "b")
@@ -93,3 +96,22 @@ def test_an_uncertified_bundle_of_others_says_nothing_about_a_product() -> None:
     link = Pack("link", 90, PAIR, "bundle_2")
     shelf = Shelf((HERE, THERE), (pack(90, *PAIR), link))
     assert judge_proposal(Proposal(shelf, frozenset("st"), frozenset(["here"]))).verdict == "safe"
+
+
+def test_what_helps_to_give_two_parts_is_paid_for_once() -> None:
+    """ "both" gives one part by itself and the other together with "more": 90 in all, not 80 + 90."""
+    mean = Pack("mean", 100, PAIR)
+    ways = {"here": ("both",), "there": ("both", "more")}
+    judged = [
+        Judged("mean", Finding("mean", Verdict.ARBITRAGE, 100, 2, float(cost), cost, ways[chain]), parts=(chain,))
+        for chain, cost in (("here", 80), ("there", 90))
+    ]
+    judged += [Judged(name, Finding(name, Verdict.SAFE, cost, 1, 0.0)) for name, cost in (("both", 80), ("more", 10))]
+    found = ruling_of_pack(mean, (HERE, THERE), judged)
+    assert (found.verdict, found.bundle, found.cost_minor) == ("arbitrage", ("both", "more"), 90)
+    assert ruling_of_pack(replace(mean, price=90), (HERE, THERE), judged).verdict == "uncertified", (
+        "as much is not less"
+    )
+    of_owner = [replace(each, chain="bundle") if each.chain == "mean" else each for each in judged]
+    whole = ruling_of_bundle(pack(100, *PAIR), (HERE, THERE), (), of_owner)
+    assert (whole.verdict, whole.bundle, whole.cost_minor) == ("arbitrage", ("both", "more"), 90)

@@ -295,6 +295,23 @@ def test_a_mean_in_a_bundle_is_both_its_parts(shop: Any) -> None:
     assert shop.buy(buyer, mean, "2")["receipt"]["price_minor"] + 5000 < 9001 + 3000 + 1000
 
 
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_bundles_quote_is_ordered_whole_so_no_sum_is_sold_without_its_count(shop: Any, place: int) -> None:
+    """Two means share a count, and the bundle saves nothing: each line costs by itself what it costs in the whole."""
+    narrow = MEAN | {"measure": MEAN["measure"] | {"lower": "-8", "upper": "8"}}
+    means = [shop.product(shop.dataset_id, each, title="Mean", tiers=LADDER) for each in (MEAN, narrow)]
+    assert means[0]["companion"]["chain"] == means[1]["companion"]["chain"]
+    alone = 2 * 3000 - means[0]["companion"]["tiers"][1]["price_minor"]
+    bundle = compose(shop, *((mean, "1") for mean in means), price=alone)
+    buyer = shop.person()
+    parts = quoted(shop, buyer, bundle)["parts"]
+    before = shop.stored()
+    refusal = shop.order(buyer, parts[place]["quote"])
+    assert refusal.status_code == 400, refusal.text
+    assert shop.stored() == before
+    assert len(lines(shop.order(buyer, parts[0]["quote"]).json())) == 3
+
+
 def test_an_analyst_orders_a_bundle_for_nothing_up_to_the_ceiling(shop: Any) -> None:
     bundle = both(shop)
     sold = buy(shop, shop.person("analyst", ceiling="1"), bundle)

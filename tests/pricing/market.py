@@ -8,6 +8,9 @@ import numpy as np
 from scipy.optimize import linprog
 
 from pricing.catalogue import Catalogue, Product
+from pricing.limit import UNLIMITED
+from pricing.reach import market_for
+from pricing.search import Search
 
 
 def tsg(epsilon):
@@ -55,6 +58,18 @@ def intervals(price, bins=12, keep=28, budgets=(0.25, 0.5, 1, 2)):
         prices = {epsilon: math.ceil(price(high - low + 1, epsilon)) for epsilon in budgets}
         products.extend(chain(f"{low}-{high}", prices, [row]))
     return Catalogue(tuple(products))
+
+
+def l1_bound(name, catalogue):
+    """Stage 1's lower bound on what any bundle yielding `name` costs; inf if none can yield it."""
+    return Search(market_for(name, catalogue)).one_cut()
+
+
+def lp_bound(name, catalogue):
+    """Stage 2's: shares of goods between 0 and 1, one tier a chain; at least stage 1's."""
+    search = Search(market_for(name, catalogue))
+    bound = search.one_cut()
+    return bound if bound == math.inf else max(bound, search.relaxation(UNLIMITED, goal=math.inf))
 
 
 def brute_cheapest(catalogue, name):

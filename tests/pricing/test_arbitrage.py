@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pricing import search as search_module
-from pricing.arbitrage import (
-    Verdict,
-    audit_catalogue,
-    cheapest_bundle,
-    l1_bound,
-    lp_bound,
-)
+from pricing.arbitrage import Verdict, audit_catalogue, cheapest_bundle
 from pricing.catalogue import Bundle, Catalogue, Product
 from pricing.errors import InvalidProductError, UnknownTierError
 from pricing.limit import Limit
@@ -23,7 +17,9 @@ from tests.pricing.market import (
     brute_cheapest,
     chain,
     intervals,
+    l1_bound,
     laplace,
+    lp_bound,
     perspective_bound,
     tier,
     total_over_bins,

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pricing.search as search_module
-from pricing.arbitrage import Verdict, audit_catalogue, cheapest_bundle, l1_bound
+from pricing.arbitrage import Verdict, audit_catalogue, cheapest_bundle
 from pricing.catalogue import Catalogue, Product
 from pricing.limit import UNLIMITED
 from pricing.proof import Multipliers, Proof
 from pricing.reach import market_for
 from pricing.search import Search
-from tests.pricing.market import brute_cheapest, total_over_bins, unit
+from tests.pricing.market import brute_cheapest, l1_bound, total_over_bins, unit
 from tests.pricing.test_arbitrage import catalogues
 
 ANY = st.one_of(st.floats(0, 60), st.floats(allow_nan=True, allow_infinity=True), st.just(0.0))
