@@ -1,7 +1,8 @@
 """What owners earn from a sale and when it is paid: every cent conserved, every remainder carried."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from pricing.errors import InvalidShareError
 from pricing.money import MONEY_LIMIT, largest_remainder
@@ -12,6 +13,7 @@ __all__ = [
     "SaleSplit",
     "contracted_weights",
     "payout",
+    "quota_method",
     "reverse",
     "reverse_part",
     "split_sale",
@@ -19,6 +21,7 @@ __all__ = [
 
 SUB = 1_000_000  # accruals are counted in 10⁻⁶ of a minor unit
 _BASIS = 10_000
+_SEAT_LIMIT = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,29 @@ def payout(accrued: Mapping[str, int], paid: Mapping[str, int]) -> Payout:
         due[owner] = max(0, units // SUB - before)
         suspense[owner] = units - (before + due[owner]) * SUB
     return Payout(due, suspense)
+
+
+def quota_method(total: int, weights: Sequence[int]) -> list[int]:
+    """Return whole shares of `total` that never fall as the total grows (Balinski and Young), ties by index.
+
+    For owners with fixed weights paid in whole units from one growing total: unlike `largest_remainder` nobody ever has
+    to give a unit back, and every share stays within one of the exact one.
+
+    Raises:     InvalidShareError: negative or fractional numbers, no positive weight, a total above 10⁶.
+    Example:
+                >>> quota_method(10, [6, 6, 2]), quota_method(11, [6, 6, 2])
+                ([5, 4, 1], [5, 5, 1])
+    """
+    if _check_whole("total", total) > _SEAT_LIMIT:
+        raise InvalidShareError("total", f"at most {_SEAT_LIMIT}", total)
+    whole = sum(_check_whole("weight", weight) for weight in weights)
+    if whole == 0:
+        raise InvalidShareError("weights", "at least one positive weight", tuple(weights))
+    shares = [0] * len(weights)
+    for seats in range(1, total + 1):
+        below = [index for index, weight in enumerate(weights) if shares[index] * whole < seats * weight]
+        shares[max(below, key=lambda index: (Fraction(weights[index], shares[index] + 1), -index))] += 1
+    return shares
 
 
 def _check_whole(name: str, value: int) -> int:

@@ -1,4 +1,4 @@
-"""Discounts that bundles lend: what counts as paid on a chain, what is owed on it, and rows that are never edited."""
+"""Discounts that bundles lend: what counts as paid on a chain, what is owed on it, what a faulty part is forgiven."""
 
 from sqlalchemy import Connection, func, select
 
@@ -6,7 +6,7 @@ from app.ledger.money import net_paid
 from app.store.schema import loans, orders
 from pricing.quote import Holding, Quote
 
-__all__ = ["holding_of", "keep_loans"]
+__all__ = ["forgive", "holding_of", "keep_loans"]
 
 
 def holding_of(connection: Connection, account: str, chain: str, rank: int | None) -> Holding:
@@ -49,3 +49,16 @@ def keep_loans(connection: Connection, order: str, offered: Quote, holding: Hold
         rows.append({"order_id": order, "sale_id": lent_by, "amount_minor": offered.discount})
     if rows:
         connection.execute(loans.insert(), rows)
+
+
+def forgive(connection: Connection, order: str) -> None:
+    """Lend nothing on an order's line any more, as far as its bundle still lends: the part was faulty.
+
+    Who then upgrades another part gives back what that part was lent, and has paid list price for it.
+    """
+    wanted = select(loans).where(loans.c.order_id == order, loans.c.amount_minor > 0)
+    for row in connection.execute(wanted).all():
+        total = select(func.sum(loans.c.amount_minor)).where(loans.c.sale_id == row.sale_id)
+        left = row.amount_minor - min(row.amount_minor, int(connection.execute(total).scalar_one()))
+        line = (loans.c.order_id == order) & (loans.c.sale_id == row.sale_id)
+        connection.execute(loans.update().where(line).values(amount_minor=left))

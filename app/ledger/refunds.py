@@ -12,6 +12,7 @@ from app.errors import NotFoundError
 from app.keyring import Keyring
 from app.ledger.amounts import stored_quote
 from app.ledger.earnings import reverse_sale, stored_split
+from app.ledger.loans import forgive
 from app.ledger.money import market_account, post
 from app.ledger.sold import sold_orders
 from app.log.journal import append
@@ -129,6 +130,7 @@ def _post(connection: Connection, keyring: Keyring, row: Row[Any], note: CreditN
 def credit_faulty(connection: Connection, keyring: Keyring, product: str, at: str) -> int:
     """Give back all that was paid for a faulty product and not credited yet; return how many notes were written.
 
+    What a bundle still lends on it is forgiven, so that other parts of the bundle cost what they do alone.
     Analysts paid nothing and get no note. Answers stay with those who hold them, charges stay charged.
     """
     bought = (
@@ -140,6 +142,7 @@ def credit_faulty(connection: Connection, keyring: Keyring, product: str, at: st
         left = paid - int(connection.execute(given).scalar_one())
         if left > 0:
             notes += len(credit_order(connection, keyring, order, left, "faulty product", at))
+        forgive(connection, order)
     return notes
 
 

@@ -283,6 +283,34 @@ def test_a_faulty_part_is_paid_back_by_its_line(shop: Any) -> None:
     assert refusal.status_code == 409
 
 
+def test_who_bought_a_part_that_was_faulty_pays_list_price_for_the_rest_and_no_more(shop: Any) -> None:
+    """The faulty part's share of the discount is forgiven: only what the other part was lent is given back."""
+    upgraded, kept = shop.person(), shop.person()
+    bundle = both(shop)
+    for buyer in (upgraded, kept):
+        buy(shop, buyer, bundle)
+    path = f"/v1/products/{shop.heads['product']}/withdrawal"
+    sent = {"reason": "wrong", "faulty": True}
+    assert shop.client.post(path, json=sent, headers=shop.owner().headers).status_code == 201
+    assert sorted(row.amount_minor for row in rows(shop, loans)) == [0, 0, 237, 237]
+    assert shop.buy(upgraded, shop.cities, "2")["receipt"]["price_minor"] == 9000 - 2763
+    assert 1_000_000 - balance(shop, upgraded) == 9000
+    assert 1_000_000 - balance(shop, kept) == 2763
+    check(shop, shop.dataset_id)
+
+
+def test_what_an_upgrade_gave_back_already_is_not_forgiven_again(shop: Any) -> None:
+    buyer = shop.person()
+    buy(shop, buyer, both(shop))
+    assert shop.buy(buyer, shop.cities, "2")["receipt"]["price_minor"] == 6300
+    path = f"/v1/products/{shop.heads['product']}/withdrawal"
+    sent = {"reason": "wrong", "faulty": True}
+    assert shop.client.post(path, json=sent, headers=shop.owner().headers).status_code == 201
+    assert sorted(row.amount_minor for row in rows(shop, loans)) == [-300, 63, 237]
+    assert 1_000_000 - balance(shop, buyer) == 2763 + 6300
+    check(shop, shop.dataset_id)
+
+
 def test_a_mean_in_a_bundle_is_both_its_parts(shop: Any) -> None:
     mean = shop.product(shop.dataset_id, MEAN, title="Score", tiers=LADDER)
     bundle, buyer = compose(shop, (mean, "1"), (shop.cities, "1"), price=5000), shop.person()

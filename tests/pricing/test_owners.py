@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pricing.errors import InvalidShareError
 from pricing.money import MONEY_LIMIT, largest_remainder
-from pricing.owners import SUB, SaleSplit, contracted_weights, payout, reverse, reverse_part, split_sale
+from pricing.owners import SUB, SaleSplit, contracted_weights, payout, quota_method, reverse, reverse_part, split_sale
 
 WEIGHTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**6), min_size=1).filter(
     lambda w: any(w.values())
@@ -109,6 +109,27 @@ def test_an_owner_overpaid_before_a_reversal_waits():
     assert (result.due, result.suspense) == ({"a": 0, "b": 4}, {"a": 300_000 - 4 * SUB, "b": 0})
 
 
+@pytest.mark.parametrize(("total", "shares"), [(10, [5, 4, 1]), (11, [5, 5, 1]), (0, [0, 0, 0])])
+def test_quota_method_reference(total, shares):
+    assert quota_method(total, [6, 6, 2]) == shares
+
+
+def test_the_quota_method_favours_large_weights_within_their_quota():
+    """Its next unit goes to the largest weight/(share + 1) among those below their upper quota: 7/3 beats 2/1 here."""
+    assert quota_method(3, [7, 2, 1]) == [3, 0, 0]
+    assert quota_method(4, [7, 2, 1]) == [3, 1, 0]
+
+
+@given(st.integers(0, 60), st.lists(st.integers(0, 50), min_size=1, max_size=5).filter(any))
+def test_the_quota_method_stays_in_quota_and_never_takes_back(total, weights):
+    shares, more = quota_method(total, weights), quota_method(total + 1, weights)
+    assert sum(shares) == total
+    assert all(before <= after for before, after in zip(shares, more, strict=True))
+    assert all(
+        abs(share - Fraction(total * weight, sum(weights))) < 1 for share, weight in zip(shares, weights, strict=True)
+    )
+
+
 def test_weights_are_contract_times_loss():
     assert contracted_weights({"a": 3, "b": 2, "c": 5}, {"a": 10, "b": 0}) == {"a": 30, "b": 0, "c": 0}
     with pytest.raises(InvalidShareError, match="contract of 'd'"):
@@ -153,3 +174,14 @@ def test_bad_payouts_credits_and_totals_are_refused():
         with pytest.raises(InvalidShareError):
             reverse_part(split, credited, already)
     assert reverse_part(split_sale(0, 0, {"a": 1}), 0).net == 0
+    for total, weights in ((-1, [1]), (10**6 + 1, [1]), (1, [0]), (1, []), (1, [-1])):
+        with pytest.raises(InvalidShareError):
+            quota_method(total, weights)
+
+
+@pytest.mark.parametrize(
+    ("total", "weights", "shares"),
+    [(3, [1, 1, 4], [1, 0, 2]), (6, [1, 2, 6], [1, 1, 4]), (6, [1, 1, 2, 20], [0, 0, 1, 5])],
+)
+def test_nobody_passes_a_share_that_is_exact_already(total, weights, shares):
+    assert quota_method(total, weights) == shares
