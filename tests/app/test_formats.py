@@ -105,6 +105,20 @@ def test_an_unknown_format_is_406(shop: Fair, sold: dict[str, Any], query: str) 
     assert shop.client.get(f"{path}?{query}", headers=sold["buyer"].headers).status_code == 406
 
 
+@pytest.mark.parametrize("query", ["&".join(["format=csv"] * 25), "format&" * 25, "&" * 300 + "format=csv"])
+def test_more_fields_than_anybody_needs_are_406_and_no_error_of_ours(
+    shop: Fair, sold: dict[str, Any], query: str
+) -> None:
+    path, _ = sold["histogram"]
+    assert shop.client.get(f"{path}?{query}", headers=sold["buyer"].headers).status_code == 406
+
+
+def test_a_name_that_is_escaped_is_the_same_name(shop: Fair, sold: dict[str, Any]) -> None:
+    path, _ = sold["histogram"]
+    response = shop.client.get(f"{path}?f%6Frmat=csv", headers=sold["buyer"].headers)
+    assert response.headers["content-type"].startswith("text/csv")
+
+
 def test_qualities_and_specificity_decide() -> None:
     assert choose("text/csv;q=0.2, application/json;q=0.1") is Format.CSV
     assert choose("application/*;q=0.9, application/json;q=0") is Format.ARROW
