@@ -1,6 +1,5 @@
 """Any table in the market's formats: text, bits and exact numbers by column; the same bytes for the same table."""
 
-import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ __all__ = ["Column", "Table", "exact_or_text", "neutral", "write"]
 
 Cell: TypeAlias = str | bool | Decimal | None
 _FORMULA = tuple("=+-@\t\r\n'＝＋－＠")
+_QUOTED = frozenset('",;|\t\r\n')
 _INT64 = 2**63
 _DECIMAL_DIGITS = 38
 
@@ -72,13 +72,18 @@ def neutral(text: str) -> str:
 
 
 def _csv(table: Table) -> bytes:
-    """RFC 4180, in UTF-8, with a header; what is absent is an empty cell."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\r\n")
-    writer.writerow([column.name for column in table.columns])
-    for row in zip(*(column.values for column in table.columns), strict=True):
-        writer.writerow([_cell(cell) for cell in row])
-    return lines.getvalue().encode()
+    """RFC 4180, in UTF-8, with a header; what is absent is an empty cell.
+
+    Cells with a semicolon, a tab or a bar are quoted too: where a spreadsheet splits at those and not at commas, what
+    follows one would otherwise begin a cell, and might be a formula.
+    """
+    header = [column.name for column in table.columns]
+    rows = zip(*(map(_cell, column.values) for column in table.columns), strict=True)
+    return "".join(",".join(map(_quoted, row)) + "\r\n" for row in (header, *rows)).encode()
+
+
+def _quoted(cell: str) -> str:
+    return cell if _QUOTED.isdisjoint(cell) else '"' + cell.replace('"', '""') + '"'
 
 
 def _cell(cell: Cell) -> str:

@@ -180,6 +180,15 @@ def test_a_key_that_a_spreadsheet_would_run_is_text(key: str) -> None:
         assert rows(kind.name.lower(), render(document([key, "b"], [-5, 5]), kind))[0]["key"] == key
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_no_cell_is_a_formula_whichever_character_a_spreadsheet_splits_at(separator: str) -> None:
+    keys = [f"a{split}={place}+1" for place, split in enumerate((",", ";", "\t", "|", "\r", "\n", '";', '"', ' ;"'))]
+    body = render(document(keys, [5] * len(keys)), Format.CSV).decode()
+    assert [row["key"] for row in csv.DictReader(io.StringIO(body, newline=""))] == keys
+    cells = [cell for row in csv.reader(io.StringIO(body, newline=""), delimiter=separator) for cell in row]
+    assert [cell for cell in cells if cell.lstrip().startswith(("=", "+", "-", "@"))] == []
+
+
 def test_neutral_cells_never_collide() -> None:
     cells = ["=a", "'=a", "''=a", "a", "'a", "-a", "'-a"]
     assert len({neutral(cell) for cell in cells}) == len(cells)
