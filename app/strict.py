@@ -1,4 +1,4 @@
-"""JSON that every parser reads the same way: no key twice, no NaN, no infinity, no endless nesting."""
+"""JSON that every parser reads the same way: no key twice, no NaN, no infinity, no endless nesting, no "1" for 1."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 from app.errors import InvalidRequestError
 
-__all__ = ["check_json"]
+__all__ = ["check_json", "check_typed"]
 
 
 def check_json(name: str, raw: bytes) -> None:
@@ -26,6 +26,29 @@ def check_json(name: str, raw: bytes) -> None:
         raise InvalidRequestError(f"{name}: expected JSON of bounded depth, got deeper nesting") from None
     except (ValueError, msgspec.MsgspecError) as error:
         raise InvalidRequestError(f"{name}: expected JSON, got {_reason(error)}") from None
+
+
+def check_typed(name: str, raw: bytes, kind: Any) -> None:
+    """Pass unless JSON becomes a `kind` only where text is taken for a number or a bit, as lenient readers take it.
+
+    What is no `kind` to them either passes: they say what is wrong with it, and where.
+
+    Raises:     InvalidRequestError: it is one to lenient readers alone.
+    Example:
+        >>> check_typed("body", b"[1, 2]", list[int])
+        >>> check_typed("body", b'[1, "2"]', list[int])
+        Traceback (most recent call last):
+        app.errors.InvalidRequestError: body: expected numbers and bits as JSON writes them, got another form of one
+    """
+    try:
+        msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError:
+        try:
+            msgspec.convert(msgspec.json.decode(raw), kind, strict=False, str_keys=True)
+        except msgspec.ValidationError:
+            return
+        detail = f"{name}: expected numbers and bits as JSON writes them, got another form of one"
+        raise InvalidRequestError(detail) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -64,14 +64,16 @@ class MeanBarView(msgspec.Struct, frozen=True, kw_only=True):
     """What a mean's tier promises before it is sold: half-widths that both noises keep to together, 95 % of the time.
 
     `sum_half_width` is in units of the column, `count_half_width` in rows, `reach` the most that a unit's centred total
-    can be. A mean of at least `rows` rows is then known to (sum_half_width + reach · count_half_width) / (rows −
-    count_half_width), rounded up, or not at all; the interval that is shown with the answer is mostly narrower.
+    can be, `largest` the largest size of a mean. A mean of at least `rows` rows is then known to b = (sum_half_width +
+    reach · count_half_width) / (rows − count_half_width), or not at all, and as it is shown, to 12 digits, to b +
+    5·10⁻¹² · (largest + b), rounded up; the interval that is shown with the answer is mostly narrower.
     """
 
     confidence: str
     sum_half_width: str
     count_half_width: int
     reach: str
+    largest: str
     bars: list[dict[str, Any]]
 
 

@@ -3,10 +3,11 @@
 from fractions import Fraction
 
 import msgspec
+from msgspec.structs import replace
 
 from app.errors import InvalidRequestError
 from app.queries.canonical import CanonicalQuery, SumSteps
-from app.queries.presentation import outward
+from app.queries.presentation import outward, rounding
 from app.queries.readings import NoiseLaw, joint_half_width, mean_bar
 from app.views import MeanBarView, TierView
 from pricing.errors import NoTierWithinError
@@ -23,25 +24,31 @@ def bars_of(query_json: str, laws: tuple[NoiseLaw, NoiseLaw], rows: tuple[int, .
     measure = msgspec.json.decode(query_json, type=CanonicalQuery).measure
     assert isinstance(measure, SumSteps)
     grain = Fraction(2) ** measure.grain_exponent
-    widths = joint_half_width(laws[0], CONFIDENCE), joint_half_width(laws[1], CONFIDENCE)
-    bars = [(count, mean_bar(widths, reach=measure.step, rows=count, grain=grain)) for count in rows]
-    return MeanBarView(
+    view = MeanBarView(
         confidence=decimal_text(CONFIDENCE),
-        sum_half_width=decimal_text(widths[0] * grain),
-        count_half_width=widths[1],
+        sum_half_width=decimal_text(joint_half_width(laws[0], CONFIDENCE) * grain),
+        count_half_width=joint_half_width(laws[1], CONFIDENCE),
         reach=decimal_text(measure.step * grain),
-        bars=[{"rows": count, "half_width": None if bar is None else outward(bar)} for count, bar in bars],
+        largest=decimal_text((abs(measure.centre) + measure.step) * grain),
+        bars=[],
+    )
+    bars = [(count, bar_at(view, count)) for count in rows]
+    return replace(
+        view, bars=[{"rows": count, "half_width": None if bar is None else outward(bar)} for count, bar in bars]
     )
 
 
 def bar_at(view: MeanBarView, rows: int) -> Fraction | None:
-    """Return the exact bar that a tier promises for every table of at least `rows` rows."""
-    around, reach = Fraction(view.sum_half_width), Fraction(view.reach)
-    return (
-        None
-        if rows <= view.count_half_width
-        else (around + reach * view.count_half_width) / (rows - view.count_half_width)
-    )
+    """Return the exact bar that a tier promises for every table of at least `rows` rows, of the estimate as shown.
+
+    No mean passes `largest`, so on the event that both noises keep to their half-widths no estimate passes `largest`
+    and its own bar: what showing 12 digits of it can add is known too, and is in the bar.
+
+    Guarantee:  P(|estimate as shown − mean| ≤ bar) ≥ the view's confidence.
+    """
+    widths = Fraction(view.sum_half_width), view.count_half_width
+    bar = mean_bar(widths, reach=Fraction(view.reach), rows=rows)
+    return None if bar is None else bar + rounding(Fraction(view.largest) + bar)
 
 
 def place_within(tiers: list[TierView], within: Fraction, rows: int | None) -> int:

@@ -1,6 +1,6 @@
 """Kept exports: a row and a sealed file each, one a job; they lapse, and beyond a few an account's oldest gives way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +85,18 @@ def view_of(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-def sweep_files(connection: Connection, folder: Path) -> None:
-    """Remove files that no export names and no job is at work on: what lapsed, and what dead workers left."""
-    kept = set(connection.execute(select(exports.c.id)).scalars())
+def sweep_files(connection: Connection, files: Iterable[Path]) -> None:
+    """Remove files that no export names and no job is at work on: what lapsed, and what dead workers left.
+
+    Args:       connection: of a read that began after the files were listed: whatever made one of them was then at
+                work already. What another worker has begun since is not among them.
+    """
     working = {
         export_id(job) for job in connection.execute(select(jobs.c.id).where(jobs.c.state == "running")).scalars()
     }
-    for path in folder.iterdir():
+    kept = set(
+        connection.execute(select(exports.c.id)).scalars()
+    )  # after the jobs: an export is kept, then its job ends
+    for path in files:
         if path.name.removesuffix(".part") not in kept | working:
             path.unlink(missing_ok=True)

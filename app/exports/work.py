@@ -56,11 +56,12 @@ def export_job(market: "Market", task: Task) -> Mapping[str, Any]:
     wanted = msgspec.json.decode(task.request, type=Exported)
     now = time_text(market.clock())
     folder = export_folder(market)
+    files = tuple(folder.iterdir())
 
     def ask(connection: Connection) -> tuple[int, list[Row[Any]]]:
         caller = active_caller(connection, task.account)
         admit(connection, caller, wanted)
-        sweep_files(connection, folder)
+        sweep_files(connection, files)
         size = _size(connection)
         return size, list(same_export(connection, task.account, task.request, size, now))
 

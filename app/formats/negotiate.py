@@ -44,7 +44,10 @@ def choose_of(kinds: type[Kind], accept: str | None, query: str = "") -> Kind:
     Raises:     NotAcceptableError: nothing that the market has is accepted, or the header cannot be read.
     """
     first = next(iter(kinds))
-    wanted = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("format") if "format" in query else None
+    try:
+        wanted = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("format") if query else None
+    except ValueError:  # more fields than any request needs
+        raise _refused(kinds) from None
     if wanted is not None:
         if len(wanted) != 1 or wanted[0].upper() not in kinds.__members__ or wanted[0] != wanted[0].lower():
             raise _refused(kinds)

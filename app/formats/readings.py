@@ -75,10 +75,8 @@ def _columns(document: Mapping[str, Any], keys: tuple[str, ...]) -> list[Column]
             key = Column("key", keys or [None] * len(entries))
             return [key, *(_mean if document["type"] == "mean" else _threshold)(document, entries)]
         case "quantile":
-            bins = [
-                exact_or_text(name, [document[name]], "bin")
-                for name in ("lower", "upper", "interval_lower", "interval_upper")
-            ]
+            ends = ("lower", "upper", "interval_lower", "interval_upper")
+            bins = exact_or_text({name: [document[name]] for name in ends}, "bin")
             confidence = Column("confidence", [document["confidence"]])
             return [Column("fraction", [Decimal(document["fraction"])], "fraction"), *bins, confidence]
         case _:
@@ -94,9 +92,7 @@ def _threshold(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
 
 
 def _mean(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[Column]:
-    numbers = [
-        exact_or_text(name, [entry[name] for entry in entries], "value")
-        for name in ("estimate", "half_width", "lower", "upper")
-    ]
+    names = ("estimate", "half_width", "lower", "upper")
+    numbers = exact_or_text({name: [entry[name] for entry in entries] for name in names}, "value")
     shape = Column("shape", [entry["shape"] for entry in entries])
     return [*numbers, shape, Column("confidence", [document["confidence"]] * len(entries))]

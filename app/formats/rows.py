@@ -1,7 +1,7 @@
 """Any table in the market's formats: text, bits and exact numbers by column; the same bytes for the same table."""
 
-import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +16,8 @@ __all__ = ["Column", "Table", "exact_or_text", "neutral", "write"]
 
 Cell: TypeAlias = str | bool | Decimal | None
 _FORMULA = tuple("=+-@\t\r\n'＝＋－＠")
+_QUOTED = frozenset('",;|\t\r\n')
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?\Z")  # a binary64 at its shortest has an exponent
 _INT64 = 2**63
 _DECIMAL_DIGITS = 38
 
@@ -37,16 +39,24 @@ class Table:
     about: Mapping[str, str]
 
 
-def exact_or_text(name: str, values: Sequence[str | None], unit: str) -> Column:
-    """Return a column of exact numbers where every text is a plain decimal, else of the texts.
+def exact_or_text(columns: Mapping[str, Sequence[str | None]], unit: str) -> list[Column]:
+    """Return columns of exact numbers where every text in them is a number, else all of them of the texts.
+
+    They have one type together, so that a column without any text has the type that it has where there is one.
 
     Example:
-        >>> exact_or_text("lower", ["-3.0", None], "bin").values, exact_or_text("lower", ["2026-01-02"], "bin").unit
-        ([Decimal('-3.0'), None], None)
+        >>> [column.values for column in exact_or_text({"lower": [None], "upper": ["-3.0"]}, "bin")]
+        [[None], [Decimal('-3.0')]]
+        >>> [column.unit for column in exact_or_text({"lower": [None], "upper": ["2026-01-02"]}, "bin")]
+        [None, None]
     """
-    if all(text is None or text.removeprefix("-").replace(".", "", 1).isdecimal() for text in values):
-        return Column(name, [None if text is None else Decimal(text) for text in values], unit)
-    return Column(name, values)
+    texts = [text for values in columns.values() for text in values if text is not None]
+    if all(_NUMBER.match(text) for text in texts):
+        return [
+            Column(name, [None if text is None else Decimal(text) for text in values], unit)
+            for name, values in columns.items()
+        ]
+    return [Column(name, values) for name, values in columns.items()]
 
 
 def write(table: Table, wanted: Format) -> bytes:
@@ -72,13 +82,18 @@ def neutral(text: str) -> str:
 
 
 def _csv(table: Table) -> bytes:
-    """RFC 4180, in UTF-8, with a header; what is absent is an empty cell."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\r\n")
-    writer.writerow([column.name for column in table.columns])
-    for row in zip(*(column.values for column in table.columns), strict=True):
-        writer.writerow([_cell(cell) for cell in row])
-    return lines.getvalue().encode()
+    """RFC 4180, in UTF-8, with a header; what is absent is an empty cell.
+
+    Cells with a semicolon, a tab or a bar are quoted too: where a spreadsheet splits at those and not at commas, what
+    follows one would otherwise begin a cell, and might be a formula.
+    """
+    header = [column.name for column in table.columns]
+    rows = zip(*(map(_cell, column.values) for column in table.columns), strict=True)
+    return "".join(",".join(map(_quoted, row)) + "\r\n" for row in (header, *rows)).encode()
+
+
+def _quoted(cell: str) -> str:
+    return cell if _QUOTED.isdisjoint(cell) else '"' + cell.replace('"', '""') + '"'
 
 
 def _cell(cell: Cell) -> str:

@@ -25,6 +25,7 @@ __all__ = [
     "ThresholdsShown",
     "outward",
     "present",
+    "rounding",
 ]
 
 _DIGITS = 12
@@ -155,6 +156,16 @@ def outward(bar: Fraction) -> str:
         ('0.666666666667', '0.25')
     """
     return _text(bar, ROUND_CEILING)
+
+
+def rounding(largest: Fraction) -> Fraction:
+    """Return the most by which an estimate of at most this size is off because 12 digits of it are shown: half a unit.
+
+    Example:
+        >>> rounding(Fraction(10)) == Fraction(1, 2) * Fraction(10) ** -10
+        True
+    """
+    return largest * Fraction(5, 10**_DIGITS)
 
 
 def _sure(confidence: float) -> str:

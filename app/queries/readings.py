@@ -193,7 +193,9 @@ def joint_half_width(law: NoiseLaw, confidence: Fraction) -> int:
     return law.half_width(1 - (1 - confidence) / 2)
 
 
-def mean_bar(widths: tuple[int, int], *, reach: int, rows: int, grain: Fraction) -> Fraction | None:
+def mean_bar(
+    widths: tuple[Fraction | int, int], *, reach: Fraction | int, rows: int, grain: Fraction = Fraction(1)
+) -> Fraction | None:
     """Return a bar of a mean's estimate that holds for every table with at least `rows` rows; None if there is none.
 
     γ·(h_S + R·h_N)/(rows − h_N) for h_N < rows. No unit's total passes R steps and each has a row: |S| ≤ R·N. On the
@@ -203,8 +205,9 @@ def mean_bar(widths: tuple[int, int], *, reach: int, rows: int, grain: Fraction)
 
     Guarantee:  P(|estimate − mean| ≤ bar) ≥ confidence for every N ≥ rows and |S| ≤ R·N, if `widths` are the
                 `joint_half_width`s of sum and count at that confidence.
-    Args:       widths: h_S in steps, h_N in rows. reach: R, in steps. grain: γ, the step in units of the column.
-    Returns:    an exact fraction, in units of the column.
+    Args:       widths: h_S in steps, h_N in rows. reach: R, in steps. grain: γ, the step in units of the column, or 1
+                where h_S and R are in those units already.
+    Returns:    an exact fraction, in units of the column: of the estimate before it is rounded to be shown.
     Example:
         >>> mean_bar((40, 4), reach=10, rows=104, grain=Fraction(1, 2))
         Fraction(2, 5)

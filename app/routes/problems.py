@@ -5,12 +5,12 @@ from typing import Any
 
 import structlog
 from litestar import Request
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, InternalServerException, ValidationException
 from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
 from litestar.status_codes import HTTP_405_METHOD_NOT_ALLOWED, HTTP_500_INTERNAL_SERVER_ERROR
 
-from app.errors import AppError, TooManyRequestsError, UnauthorizedError
-from app.strict import check_json
+from app.errors import AppError, InvalidRequestError, TooManyRequestsError, UnauthorizedError
+from app.strict import check_json, check_typed
 from pricing.errors import NoTierWithinError, PricingError, UnknownTierError
 from tiers.errors import TierError
 
@@ -49,13 +49,19 @@ def problems_plugin() -> ProblemDetailsPlugin:
 
 
 async def check_body(request: Request[Any, Any, Any]) -> None:
-    """Refuse a body that repeats a key, holds NaN or an infinity, or nests without end: parsers differ on these."""
+    """Refuse a body that repeats a key, holds NaN, an infinity or "1" for 1, or nests without end: readers differ."""
     if request.method not in ("POST", "PUT", "PATCH"):
         return
-    raw = await request.body()
+    try:
+        raw = await request.body()
+    except InternalServerException:  # so says Litestar of a client that hung up, or whose chunks cannot be read
+        raise InvalidRequestError("body: expected the whole of it, got a part") from None
     if not raw:
         return
     check_json("body", raw)
+    wanted = request.route_handler.parsed_fn_signature.parameters.get("data")
+    if wanted is not None:
+        check_typed("body", raw, wanted.annotation)
 
 
 def _problem(

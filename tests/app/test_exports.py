@@ -15,10 +15,10 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from litestar.testing import TestClient
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, delete, select
 
 from app.audit.verify import verify_export
-from app.auth.accounts import Role, create_account
+from app.auth.accounts import Caller, Role, create_account
 from app.clock import utc_now
 from app.errors import IntegrityError
 from app.exports import work
@@ -240,6 +240,23 @@ def test_an_export_whose_worker_died_is_made_once_by_the_next(
     assert (ended["state"], ended["result"]["export"]) == ("done", "export_00")
     assert (fair.stored()["exports"], files_of(fair)) == (1, ["export_00"])
     assert zipfile.ZipFile(io.BytesIO(fetch(fair, buyer, ended["result"]).content)).testzip() is None
+
+
+def test_a_sweep_leaves_what_another_worker_began_after_it_looked(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    buyer, other = fair.person(), fair.person()
+    fair.buy(buyer, fair.product(fair.dataset()), "1")
+    folder, look = work.export_folder(fair.market), work.active_caller
+    (folder / "export_dead.part").write_bytes(b"of a worker that died")
+
+    def looks_and_another_begins(connection: Connection, account: str) -> Caller:
+        found = look(connection, account)
+        left(fair, other, ANSWERS, "job_ff")
+        (folder / "export_ff.part").write_bytes(b"half")
+        return found
+
+    monkeypatch.setattr(work, "active_caller", looks_and_another_begins)
+    export = made(fair, buyer, ANSWERS)
+    assert files_of(fair) == sorted([export["export"], "export_ff.part"])
 
 
 def test_a_suspended_account_gets_no_export_from_its_job(fair: Fair) -> None:

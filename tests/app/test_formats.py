@@ -105,6 +105,20 @@ def test_an_unknown_format_is_406(shop: Fair, sold: dict[str, Any], query: str) 
     assert shop.client.get(f"{path}?{query}", headers=sold["buyer"].headers).status_code == 406
 
 
+@pytest.mark.parametrize("query", ["&".join(["format=csv"] * 25), "format&" * 25, "&" * 300 + "format=csv"])
+def test_more_fields_than_anybody_needs_are_406_and_no_error_of_ours(
+    shop: Fair, sold: dict[str, Any], query: str
+) -> None:
+    path, _ = sold["histogram"]
+    assert shop.client.get(f"{path}?{query}", headers=sold["buyer"].headers).status_code == 406
+
+
+def test_a_name_that_is_escaped_is_the_same_name(shop: Fair, sold: dict[str, Any]) -> None:
+    path, _ = sold["histogram"]
+    response = shop.client.get(f"{path}?f%6Frmat=csv", headers=sold["buyer"].headers)
+    assert response.headers["content-type"].startswith("text/csv")
+
+
 def test_qualities_and_specificity_decide() -> None:
     assert choose("text/csv;q=0.2, application/json;q=0.1") is Format.CSV
     assert choose("application/*;q=0.9, application/json;q=0") is Format.ARROW
@@ -164,6 +178,15 @@ def test_a_key_that_a_spreadsheet_would_run_is_text(key: str) -> None:
     assert (found[0]["value"], found[1]["key"]) == ("-5", "b")
     for kind in (Format.ARROW, Format.PARQUET):
         assert rows(kind.name.lower(), render(document([key, "b"], [-5, 5]), kind))[0]["key"] == key
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_no_cell_is_a_formula_whichever_character_a_spreadsheet_splits_at(separator: str) -> None:
+    keys = [f"a{split}={place}+1" for place, split in enumerate((",", ";", "\t", "|", "\r", "\n", '";', '"', ' ;"'))]
+    body = render(document(keys, [5] * len(keys)), Format.CSV).decode()
+    assert [row["key"] for row in csv.DictReader(io.StringIO(body, newline=""))] == keys
+    cells = [cell for row in csv.reader(io.StringIO(body, newline=""), delimiter=separator) for cell in row]
+    assert [cell for cell in cells if cell.lstrip().startswith(("=", "+", "-", "@"))] == []
 
 
 def test_neutral_cells_never_collide() -> None:

@@ -19,9 +19,11 @@ def ask(fair: Fair, who: Person, product: dict[str, Any], **fields: Any) -> Any:
 
 
 def promised(tier: dict[str, Any], rows: int) -> Fraction:
-    """The bar, from the three numbers that the listing states."""
-    around, within, reach = (Fraction(tier["mean"][name]) for name in ("sum_half_width", "count_half_width", "reach"))
-    return (around + reach * within) / (rows - within)
+    """The bar, from the four numbers that the listing states."""
+    names = ("sum_half_width", "count_half_width", "reach", "largest")
+    around, within, reach, largest = (Fraction(tier["mean"][name]) for name in names)
+    bar = (around + reach * within) / (rows - within)
+    return bar + (largest + bar) * Fraction(5, 10**12)
 
 
 def test_a_listing_states_the_bars_of_a_mean_and_of_nothing_else(fair: Fair) -> None:
@@ -96,7 +98,8 @@ def test_the_answer_and_the_receipts_state_what_was_promised(fair: Fair, questio
         assert verify_bundle(msgspec.convert(bundle, Bundle), [public]) == ()
     bar = mean_bar(widths, reach=64, rows=200, grain=Fraction(1, 4))
     assert bar is not None
-    assert 0 <= Fraction(quote["mean"]["promised"]["half_width"]) - bar <= bar / 10**10
+    shown = bar + (1 + 16 + bar) * Fraction(5, 10**12)
+    assert 0 <= Fraction(quote["mean"]["promised"]["half_width"]) - shown <= bar / 10**11
     for entry in sold["reading"]["entries"]:
         if entry["half_width"] is None:
             assert entry["shape"] == "unbounded"

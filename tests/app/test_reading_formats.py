@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.formats.negotiate import Format
-from app.formats.readings import panel_table
+from app.formats.readings import ReadOff, panel_table
 from app.formats.rows import Column, Table, write
 from app.settings import Settings
 from tests.app import test_panels as panels
@@ -127,6 +127,23 @@ def test_bits_are_bits_numbers_are_exact_and_dates_are_text(shop: Fair, sold: di
     assert pa.types.is_decimal128(types("means")["estimate"])
     assert pa.types.is_decimal128(types("median")["interval_lower"])
     assert types("days")["interval_lower"] == pa.string()
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+@pytest.mark.parametrize(
+    ("texts", "numeric"), [(("2026-01-01", "2026-01-14"), False), (("1e+22", "3.0"), True), (("-3.0", "1.0"), True)]
+)
+def test_an_open_end_has_the_type_of_the_other_ends(kind: str, texts: tuple[str, str], *, numeric: bool) -> None:
+    document = {"type": "quantile", "fraction": "0.5", "confidence": "0.95"}
+    kinds = set()
+    for lower, upper in ((None, texts[0]), texts, (texts[1], None)):
+        ends = {"lower": lower, "upper": upper, "interval_lower": None, "interval_upper": upper}
+        raw = ReadOff(document | ends, (), "1").table()
+        body = write(raw, Format[kind.upper()])
+        read = pa.ipc.open_stream(body).read_all() if kind == "arrow" else pq.read_table(io.BytesIO(body))
+        kinds |= {pa.types.is_decimal(field.type) for field in read.schema if field.name in ends}
+        assert [read[name].to_pylist()[0] is None for name in ends] == [end is None for end in ends.values()]
+    assert kinds == {numeric}
 
 
 def test_each_representation_has_a_strong_etag_that_saves_the_body(shop: Fair, sold: dict[str, Any]) -> None:
