@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
@@ -55,6 +56,15 @@ def written(path: Path, count: int) -> RedoFile:
         file.append(record)
         mark = record.mark
     return file
+
+
+def test_a_record_s_digest_is_over_all_that_it_says() -> None:
+    head = TreeHead(size=7, root="a" * 64, at="2026-01-01", key=1, signature="b" * 128)
+    record = RedoRecord.of(Mark(3, "c" * 64), [head], ["leaf"], b"changes")
+    assert record.whole
+    others: list[dict[str, Any]] = [{"n": 5}, {"previous": "d" * 64}, {"heads": []}, {"leaves": []}]
+    for other in (*others, {"changes": b"others"}, {"changes": None}, {"digest": "e" * 64}):
+        assert not msgspec.structs.replace(record, **other).whole, other
 
 
 @pytest.mark.parametrize("beyond", [4, 9])
