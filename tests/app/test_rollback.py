@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.audit.verify import verify_export
 from app.embedded import EmbeddedRedis
+from app.engine import release
 from app.errors import ForkedLogError, IntegrityError, StoreBehindError, StoreUnavailableError
 from app.keyring import Keyring
 from app.log.heads import TreeHead
@@ -186,6 +187,19 @@ def test_what_was_sold_comes_back_without_secret_or_snapshot_and_the_replay_says
     done = replay(yesterday.settings)
     assert (done.redrawn, done.not_redrawn) == ((), (yesterday.second["chain"],))
     assert rows_of(yesterday.settings) == yesterday.today
+
+
+def test_a_replayed_answer_that_does_not_open_stops_the_replay(
+    yesterday: Yesterday, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be drawn again, what was committed to is all that a stored answer can be held against."""
+    for file in yesterday.settings.snapshots.iterdir():
+        file.unlink()
+    before = rows_of(yesterday.settings)
+    monkeypatch.setattr(release, "commitment", lambda *_: "0" * 64)
+    with pytest.raises(IntegrityError, match="committed"):
+        replay(yesterday.settings)
+    assert rows_of(yesterday.settings) == before
 
 
 def test_sales_on_the_copy_where_its_redo_file_was_away_are_a_fork_that_is_refused(yesterday: Yesterday) -> None:
