@@ -51,6 +51,11 @@ async def test_requests_that_meet_are_asked_together_and_each_gets_its_own(
     assert sorted(name for names in asked for name in names) == sorted(answer_key("c", law) for law in laws)
 
 
+async def test_a_value_is_that_of_one_tier_of_one_chain(cache: RedisCache) -> None:
+    await cache.put("c", "l", b"body")
+    assert [await cache.get(*place) for place in (("d", "l"), ("c", "m"), ("c", "l"))] == [None, None, b"body"]
+
+
 async def test_a_request_that_is_cut_off_ends_no_other(cache: RedisCache) -> None:
     await cache.put("c", "l", b"body")
     requests = [asyncio.create_task(cache.get("c", "l")) for _ in range(4)]

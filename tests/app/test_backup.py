@@ -217,7 +217,16 @@ def twice(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
     members.insert(0, members[0])
 
 
-@pytest.mark.parametrize("change", [flip, drop, escape, absolute, link, no_manifest, twice])
+def more(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+    members.insert(0, (tarfile.TarInfo("data/more.csv"), b"x"))
+
+
+def another_format(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+    manifest = json.loads(members[-1][1]) | {"format": "tiermarket-backup/2"}
+    members[-1] = (members[-1][0], json.dumps(manifest).encode())
+
+
+@pytest.mark.parametrize("change", [flip, drop, escape, absolute, link, no_manifest, twice, more, another_format])
 def test_a_backup_that_was_altered_is_refused_and_leaves_no_store(
     settings: Settings, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]
 ) -> None:

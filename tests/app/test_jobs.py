@@ -16,10 +16,13 @@ from sqlalchemy import select, update
 
 from app.demo.run import open_operator
 from app.embedded import die_with_parent, free_port
+from app.errors import StoreUnavailableError
+from app.jobs import runner
 from app.jobs.runner import Jobs
 from app.settings import Settings
+from app.store.database import open_engine
 from app.store.schema import jobs
-from tests.conftest import Fair
+from tests.conftest import Fair, open_fair
 
 
 def row_of(fair: Fair, job: str) -> Any:
@@ -112,6 +115,107 @@ def test_a_result_that_comes_after_another_is_not_stored(fair: Fair) -> None:
     assert row_of(fair, job).result_json == '{"first":1}'
     back = update(jobs).where(jobs.c.id == job).values(state="failed")
     fair.market.database.submit(lambda connection: connection.execute(back)).result()
+
+
+def test_a_job_is_the_same_for_one_account_kind_and_request_while_it_runs(fair: Fair) -> None:
+    leave = threading.Event()
+
+    def slow(_database: Any, _task: Any) -> dict[str, int]:
+        leave.wait(20)
+        return {}
+
+    market = fair.market
+    worker = Jobs(market.database, market.clock, market.turns, {"a": slow, "b": slow})
+    accounts = fair.owner().account, fair.operator.account
+    asked = [(account, kind, request) for account in accounts for kind in "ab" for request in ("{}", '{"n":1}')]
+
+    def start(each: tuple[str, str, str]) -> str:
+        return str(fair.client.blocking_portal.call(worker.start, *each))
+
+    begun = [start(each) for each in asked]
+    assert len(set(begun)) == len(asked)
+    assert [start(each) for each in asked] == begun
+    leave.set()
+    assert {until(fair, job, "done").state for job in begun} == {"done"}
+    assert start(asked[0]) not in begun, "what has ended is not begun again: it is another job"
+    call(fair, worker.close)
+
+
+def test_how_far_a_job_is_is_told_and_what_breaks_ends_it_without_a_word(fair: Fair) -> None:
+    leave = threading.Event()
+
+    def breaks(_database: Any, progress: Callable[[str], None]) -> dict[str, int]:
+        progress("a third")
+        leave.wait(20)
+        raise RuntimeError("tm_secret")
+
+    market = fair.market
+    worker = Jobs(market.database, market.clock, market.turns, {"slow": breaks})
+    job = abandoned(fair, kind="slow")
+    call(fair, worker.take_over)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and row_of(fair, job).progress != "a third":
+        time.sleep(0.05)
+    assert row_of(fair, job).progress == "a third"
+    leave.set()
+    failed = until(fair, job, "failed")
+    assert (failed.state, failed.progress, failed.result_json) == ("failed", "failed", None)
+    call(fair, worker.close)
+
+
+def test_closing_waits_for_what_runs(fair: Fair) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def slow(_database: Any, _task: Any) -> dict[str, int]:
+        inside.set()
+        leave.wait(20)
+        return {}
+
+    worker = Jobs(fair.market.database, fair.market.clock, fair.market.turns, {"slow": slow})
+    job = abandoned(fair, kind="slow")
+    call(fair, worker.take_over)
+    assert inside.wait(20)
+    threading.Timer(0.2, leave.set).start()
+    call(fair, worker.close)
+    assert row_of(fair, job).state == "done"
+
+
+def test_whoever_looks_goes_on_looking_after_the_store_was_away(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_LOOK_SECONDS", 0.01)
+    worker = Jobs(fair.market.database, fair.market.clock, fair.market.turns, {"slow": lambda *_: {}})
+    look, looks = worker.take_over, list[int]()
+
+    async def away_at_first() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            raise StoreUnavailableError("store: expected an answer, got none")
+        await look()
+
+    monkeypatch.setattr(worker, "take_over", away_at_first)
+    job = abandoned(fair, kind="slow")
+
+    async def begin() -> None:
+        worker.watch()
+
+    call(fair, begin)
+    assert until(fair, job, "done").state == "done"
+    call(fair, worker.close)
+
+
+def test_a_market_that_starts_looks_for_what_was_left(settings: Settings) -> None:
+    first = open_fair(settings)
+    fair = next(first)
+    fair.product(fair.dataset())
+    account = fair.owner().account
+    first.close()
+    engine = open_engine(settings.database_url)
+    values = {"id": "job_left", "account_id": account, "kind": "price-audit", "state": "running"}
+    with engine.begin() as connection:
+        connection.execute(jobs.insert().values(**values, progress="half way", created_at="2026", attempts=1))
+    engine.dispose()
+    second = open_fair(settings)
+    assert until(next(second), "job_left", "done").attempts == 2
+    second.close()
 
 
 @pytest.mark.long

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import redis as redis_client
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from app.cache.answers import answer_key
+from app.catalog.holdings import held_answers
 from app.embedded import EmbeddedRedis
 from app.engine.release import ReleaseEngine
 from app.settings import Settings
-from app.store.schema import draws, orders, planned_tiers
+from app.store.rights import rights_epoch
+from app.store.schema import chains, draws, entitlements, orders, planned_tiers
 from tests.conftest import HISTOGRAM, TOTAL, Fair, Person, open_fair, tiers
 
 
@@ -170,6 +172,68 @@ def test_two_workers_that_race_for_a_first_sale_keep_one_draw(two_workers: tuple
     assert fair.stored()["draws"] == 4
 
 
+def test_a_first_sale_on_two_workers_reads_the_truth_once(
+    two_workers: tuple[Fair, Fair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waited for the turn sells what the other has drawn meanwhile."""
+    product = two_workers[0].product(two_workers[0].dataset())
+    buyers = [two_workers[0].person() for _ in range(2)]
+    quotes = [two_workers[0].quote(buyer, product, "1") for buyer in buyers]
+    compute, begun, both = ReleaseEngine.compute, list[str](), threading.Event()
+
+    def slow(self: ReleaseEngine, chain: Any, tier: Any) -> Any:
+        begun.append(chain.id)
+        if len(begun) > 1:
+            both.set()
+        both.wait(2)  # as long as the other one needs to begin as well, were it let
+        return compute(self, chain, tier)
+
+    monkeypatch.setattr(ReleaseEngine, "compute", slow)
+    with ThreadPoolExecutor(2) as pool:
+        sold = list(pool.map(lambda place: two_workers[place].order(buyers[place], quotes[place]), range(2)))
+    assert [order.status_code for order in sold] == [201, 201]
+    assert begun == [product["chain"]]
+
+
+def test_a_turn_is_one_worker_s_and_kinds_do_not_share(two_workers: tuple[Fair, Fair]) -> None:
+    mine, theirs = (worker.market.turns for worker in two_workers)
+    order: list[str] = []
+
+    def wait() -> None:
+        with theirs.held("draw", "x"):
+            order.append("second")
+
+    waiting = threading.Thread(target=wait)
+    with mine.held("draw", "x") as first, theirs.held("draw", "x", wait=False) as second:
+        assert (first, second) == (True, False)
+        with theirs.held("job", "x", wait=False) as other:
+            assert other
+        waiting.start()
+        waiting.join(0.2)
+        order.append("first")
+    waiting.join(20)
+    assert order == ["first", "second"]
+    with theirs.held("draw", "x", wait=False) as again:
+        assert again
+
+
+RESTS_ON = {
+    "accounts": ("role", "pseudonym", "ceiling_nano", "suspended_at"),
+    "api_keys": ("key_digest", "account_id", "revoked_at"),
+    "entitlements": ("account_id", "chain_id", "law", "order_id"),
+}
+
+
+def test_a_write_to_whatever_a_right_rests_on_ends_every_copy(fair: Fair) -> None:
+    """Past the service, too: the store itself counts."""
+    fair.buy(fair.person(), fair.product(fair.dataset()), "1")
+    writes = [f"UPDATE {table} SET {name} = {name}" for table, names in RESTS_ON.items() for name in names]
+    for write in (*writes, "DELETE FROM entitlements", "DELETE FROM api_keys"):
+        before = fair.market.database.read_now(rights_epoch)
+        fair.market.database.submit(lambda connection, write=write: connection.execute(text(write))).result()
+        assert fair.market.database.read_now(rights_epoch) > before, write
+
+
 def test_two_purchases_that_read_the_same_remainder_from_two_workers_do_not_both_pass(
     two_workers: tuple[Fair, Fair],
 ) -> None:
@@ -260,6 +324,14 @@ def test_a_forged_or_swapped_redis_value_is_refused_and_refilled(cached_fair: Fa
         assert client.get(name) == value, "one bad value switches the cache off for nobody"
 
 
+def test_every_name_in_redis_begins_with_the_version_of_what_it_holds(cached_fair: Fair, redis: EmbeddedRedis) -> None:
+    cached_fair.buy(cached_fair.person(), cached_fair.product(cached_fair.dataset()), "1")
+    names = [name.decode() for name in redis_client.Redis.from_url(redis.url).keys("*")]
+    assert {tuple(name.split(":")[:3]) for name in names} == {
+        ("market", "v1", kind) for kind in ("answer", "head", "limit")
+    }
+
+
 def test_entitlement_is_checked_on_cache_hits(cached_fair: Fair) -> None:
     product = cached_fair.product(cached_fair.dataset())
     sold = cached_fair.buy(cached_fair.person(), product, "1")
@@ -343,8 +415,6 @@ def test_an_answer_that_was_not_bought_is_not_given_even_where_it_exists(fair: F
 
 
 def test_an_entitlement_that_was_written_past_the_desk_opens_nothing(fair: Fair) -> None:
-    from app.store.schema import entitlements
-
     product = fair.product(fair.dataset())
     buyer = fair.person()
     sold = fair.buy(buyer, product, "0.5")
@@ -354,6 +424,32 @@ def test_an_entitlement_that_was_written_past_the_desk_opens_nothing(fair: Fair)
     fair.market.database.submit(lambda connection: connection.execute(forged)).result()
     path = f"/v1/answers/{product['chain']}/{top}"
     assert fair.client.get(path, headers=buyer.headers).status_code == 403
+
+
+def test_an_entitlement_opens_what_its_own_order_bought_for_its_own_account(fair: Fair) -> None:
+    """Neither a row that cites another's order, or another tier's, nor one beyond what its chain has charged."""
+    product = fair.product(fair.dataset())
+    buyer, stranger = fair.person(), fair.person()
+    sold = fair.buy(buyer, product, "1")
+    chain, law = sold["answer"]["chain"], sold["answer"]["law"]
+    lower = next(tier["law"] for tier in product["tiers"] if tier["epsilon"] == "0.5")
+    row = {"chain_id": chain, "rank": 2, "order_id": sold["receipt"]["order"]}
+    forged = [row | {"account_id": buyer.account, "law": lower}, row | {"account_id": stranger.account, "law": law}]
+    fair.market.database.submit(lambda connection: connection.execute(entitlements.insert(), forged)).result()
+
+    def held(who: Person) -> set[str]:
+        found = fair.market.database.read_now(lambda connection: held_answers(connection, who.account, None))
+        return {answer["law"] for answer in found}
+
+    def status(who: Person, wanted: str) -> int:
+        return int(fair.client.get(f"/v1/answers/{chain}/{wanted}", headers=who.headers).status_code)
+
+    assert (status(buyer, law), status(buyer, lower), status(stranger, law)) == (200, 403, 403)
+    assert (held(buyer), held(stranger)) == ({law}, set())
+    less = update(chains).where(chains.c.id == chain).values(highest_nano=chains.c.highest_nano - 1)
+    fair.market.database.submit(lambda connection: connection.execute(less)).result()
+    fair.forget()
+    assert (status(buyer, law), held(buyer)) == (403, set())
 
 
 # --- a damaged store -----------------------------------------------------------------------------------------------
@@ -371,6 +467,13 @@ def test_a_swapped_or_damaged_stored_answer_is_not_served(fair: Fair) -> None:
         answered = fair.answer(buyer, sold[0])
         assert answered.status_code == 500
         assert answered.json()["type"].endswith("integrity")
+
+
+def test_a_stored_answer_that_opens_is_still_what_was_committed_to(fair: Fair) -> None:
+    sold = fair.buy(buyer := fair.person(), fair.product(fair.dataset()), "1")
+    change = update(draws).where(draws.c.law == sold["answer"]["law"]).values(commitment="0" * 64)
+    fair.market.database.submit(lambda connection: connection.execute(change)).result()
+    assert fair.answer(buyer, sold).status_code == 500
 
 
 def test_an_altered_snapshot_is_never_read(fair: Fair) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
@@ -17,7 +18,7 @@ from app.market import Market, recorder_of
 from app.settings import Settings
 from app.store import redo
 from app.store.database import open_engine, write_once
-from app.store.redo import Mark, RedoFile, RedoRecord
+from app.store.redo import ORIGIN, Mark, RedoFile, RedoRecord
 from tests.app.test_rollback import named, names, read
 
 
@@ -55,6 +56,24 @@ def written(path: Path, count: int) -> RedoFile:
         file.append(record)
         mark = record.mark
     return file
+
+
+def test_a_record_s_digest_is_over_all_that_it_says() -> None:
+    head = TreeHead(size=7, root="a" * 64, at="2026-01-01", key=1, signature="b" * 128)
+    record = RedoRecord.of(Mark(3, "c" * 64), [head], ["leaf"], b"changes")
+    assert record.whole
+    others: list[dict[str, Any]] = [{"n": 5}, {"previous": "d" * 64}, {"heads": []}, {"leaves": []}]
+    for other in (*others, {"changes": b"others"}, {"changes": None}, {"digest": "e" * 64}):
+        assert not msgspec.structs.replace(record, **other).whole, other
+
+
+def test_a_void_record_takes_the_one_before_it_away(tmp_path: Path) -> None:
+    file = written(tmp_path / "redo", 2)
+    file.append(RedoRecord(n=2, previous=ORIGIN, digest=file.last.digest, void=True))
+    assert [record.changes for record in file.records()] == [b"\x00"]
+    file.append(RedoRecord.of(next(file.records()).mark, [], [], b"another"))
+    assert [record.changes for record in file.records()] == [b"\x00", b"another"]
+    file.close()
 
 
 @pytest.mark.parametrize("beyond", [4, 9])

@@ -78,6 +78,21 @@ def test_a_second_read_is_served_from_the_process_and_is_the_same_in_every_heade
     assert fair.client.post(path, headers=buyer.headers).status_code == 405
 
 
+def test_a_copy_is_asked_for_only_while_the_epoch_is_known_to_stand(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buyer, sold = bought(fair)
+    now = [time.monotonic() + 100]
+    monkeypatch.setattr(fair.market.rights, "clock", lambda: now[0])
+    fair.answer(buyer, sold)
+    seen = counted_answers(fair, monkeypatch)
+    assert fair.answer(buyer, sold).status_code == 200
+    assert seen == []
+    now[0] += 2
+    assert fair.answer(buyer, sold).status_code == 200
+    assert len(seen) == 1, "for a second nobody has asked the store"
+
+
 TAKEN = {
     "key": lambda buyer: update(api_keys).where(api_keys.c.account_id == buyer.account).values(revoked_at="2026"),
     "account": lambda buyer: update(accounts).where(accounts.c.id == buyer.account).values(suspended_at="2026"),
@@ -166,6 +181,73 @@ async def test_what_is_not_confirmed_within_a_second_does_not_stand() -> None:
     await rights.close()
 
 
+async def test_a_second_is_counted_from_where_the_read_began() -> None:
+    """A right that was taken while the store was slow to answer is honoured as soon as any other."""
+    beat = Beat()
+    rights = Rights(lambda: beat.now)
+
+    async def slow(work: Callable[[Connection], int]) -> int:
+        beat.now += 0.4
+        return await beat.read(work)
+
+    rights.standing(slow)
+    await asyncio.sleep(0)
+    beat.away = True
+    beat.now += 0.59
+    assert rights.standing(beat.read) == 3
+    beat.now += 0.02
+    assert rights.standing(beat.read) is None
+    await rights.close()
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_a_right_taken_while_its_answer_is_read_is_not_kept_with_it(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    buyer, sold = bought(fair)
+    read = Market.answer
+
+    async def then_taken(self: Market, *asked: Any) -> Any:
+        found = await read(self, *asked)
+        await self.database.write(lambda connection: connection.execute(TAKEN[what](buyer)))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Market, "answer", then_taken)
+        assert fair.answer(buyer, sold).status_code == REFUSED[what]
+    fair.market.authenticator.forget()
+    assert fair.answer(buyer, sold).status_code == REFUSED[what]
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_a_copy_is_of_the_epoch_at_which_its_rights_were_read(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The right is taken after it was read and before the copy is made: the copy is of before, and found by nobody."""
+    buyer, sold = bought(fair)
+    rights_to = Market.rights_to
+
+    async def overtaken(self: Market, *asked: Any) -> Any:
+        read = self.database.read
+
+        async def then_taken(work: Any) -> Any:
+            found = await read(work)
+            if self.database.read is then_taken:
+                patched.setattr(self.database, "read", read)
+                await self.database.write(lambda connection: connection.execute(TAKEN[what](buyer)))
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(self.database, "read", then_taken)
+            return await rights_to(self, *asked)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Market, "rights_to", overtaken)
+        assert fair.answer(buyer, sold).status_code == 200
+    fair.market.authenticator.forget()
+    assert fair.answer(buyer, sold).status_code == REFUSED[what]
+
+
 def test_copies_are_bounded_in_bytes_and_hold_for_one_epoch_and_one_key() -> None:
     issued = IssuedAnswers(limit_bytes=10_000)
     names = [issued.name(b"Bearer k", f"/v1/answers/c/{n}", b"", None) for n in range(9)]
@@ -236,6 +318,9 @@ def test_a_turn_is_held_by_one_and_lost_with_its_holder(tmp_path: Path) -> None:
         assert (mine, theirs) == (True, False)
         with turns[1].held("job", "x", wait=False) as other:
             assert other, "kinds do not share"
+        for number in range(2_000):  # names of a kind do share, so one of these would meet it
+            with turns[1].held("job", f"y{number}", wait=False) as other:
+                assert other, "kinds do not share, whatever is named"
     holder = subprocess.Popen(
         [
             sys.executable,

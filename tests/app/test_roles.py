@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from litestar import get
 
 from app.settings import Settings
 from tests.conftest import open_fair
@@ -142,6 +143,17 @@ def test_each_route_serves_its_roles_and_refuses_the_others_and_strangers(shop: 
                 assert status == 403, (method, template, role, status)
         for header in ({}, {"Authorization": "Bearer tm_wrong"}, {"Authorization": "Basic x"}):
             assert shop.client.request(method, path, headers=header, json={}).status_code == 401
+
+
+def test_a_route_that_names_no_role_serves_nobody(shop: Any) -> None:
+    @get("/v1/forgotten", include_in_schema=False)
+    async def forgotten() -> str:
+        return "open"
+
+    shop.client.app.register(forgotten)
+    for role in ALL:
+        assert shop.client.get("/v1/forgotten", headers=shop.person(role).headers).status_code == 403
+    assert shop.client.get("/v1/forgotten").status_code == 401
 
 
 def test_public_routes_need_no_key_and_hold_no_answer(shop: Any) -> None:

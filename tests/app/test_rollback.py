@@ -14,8 +14,10 @@ from sqlalchemy.exc import OperationalError
 
 from app.audit.verify import verify_export
 from app.embedded import EmbeddedRedis
+from app.engine import release
 from app.errors import ForkedLogError, IntegrityError, StoreBehindError, StoreUnavailableError
 from app.keyring import Keyring
+from app.log.heads import TreeHead
 from app.log.journal import current_head
 from app.market import Market, found_market, recorder_of
 from app.rollback import replay
@@ -187,6 +189,19 @@ def test_what_was_sold_comes_back_without_secret_or_snapshot_and_the_replay_says
     assert rows_of(yesterday.settings) == yesterday.today
 
 
+def test_a_replayed_answer_that_does_not_open_stops_the_replay(
+    yesterday: Yesterday, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be drawn again, what was committed to is all that a stored answer can be held against."""
+    for file in yesterday.settings.snapshots.iterdir():
+        file.unlink()
+    before = rows_of(yesterday.settings)
+    monkeypatch.setattr(release, "commitment", lambda *_: "0" * 64)
+    with pytest.raises(IntegrityError, match="committed"):
+        replay(yesterday.settings)
+    assert rows_of(yesterday.settings) == before
+
+
 def test_sales_on_the_copy_where_its_redo_file_was_away_are_a_fork_that_is_refused(yesterday: Yesterday) -> None:
     """Somebody sold on yesterday's copy on another machine; then today's redo file is put beside it."""
     settings = yesterday.settings
@@ -224,7 +239,7 @@ def test_another_history_of_any_length_is_a_fork_not_a_store_that_is_behind(mark
         replay(market.settings)
 
 
-@pytest.mark.parametrize("place", ["changes", "leaves", "heads", "order", "end"])
+@pytest.mark.parametrize("place", ["changes", "leaves", "heads", "order", "end", "digest"])
 def test_a_redo_file_that_was_altered_is_not_replayed(yesterday: Yesterday, place: str) -> None:
     settings = yesterday.settings
     lines = settings.redo.read_bytes().splitlines(keepends=True)
@@ -242,6 +257,8 @@ def test_a_redo_file_that_was_altered_is_not_replayed(yesterday: Yesterday, plac
         lines[known - 1], lines[known - 2] = lines[known - 2], lines[known - 1]
     if place == "end":
         del lines[known - 2]
+    if place == "digest":
+        lines[known] = msgspec.json.encode(msgspec.json.decode(lines[known]) | {"digest": "f" * 64}) + b"\n"
     settings.redo.write_bytes(b"".join(lines))
     before = rows_of(settings)
     with pytest.raises((ForkedLogError, StoreBehindError, IntegrityError)):
@@ -249,7 +266,7 @@ def test_a_redo_file_that_was_altered_is_not_replayed(yesterday: Yesterday, plac
     assert rows_of(settings) == before
 
 
-@pytest.mark.parametrize("place", ["signature", "leaf"])
+@pytest.mark.parametrize("place", ["signature", "leaf", "more", "fewer"])
 def test_a_record_forged_with_a_fitting_digest_is_not_replayed_without_the_market_s_signature(
     yesterday: Yesterday, place: str
 ) -> None:
@@ -260,8 +277,12 @@ def test_a_record_forged_with_a_fitting_digest_is_not_replayed_without_the_marke
     signed, leaves = list(record.heads), list(record.leaves)
     if place == "signature":
         signed[-1] = msgspec.structs.replace(signed[-1], signature="0" * 128)
-    else:
+    if place == "leaf":
         leaves[-1] = leaves[-1].replace('"at":"2', '"at":"3')
+    if place == "more":
+        leaves.append(leaves[-1])
+    if place == "fewer":
+        del leaves[-1]
     assert record.changes is not None
     forged = RedoRecord.of(records[last - 1].mark, signed, leaves, record.changes)
     assert forged.whole
@@ -269,6 +290,19 @@ def test_a_record_forged_with_a_fitting_digest_is_not_replayed_without_the_marke
     settings.redo.write_bytes(b"\n".join(lines) + b"\n")
     before = rows_of(settings)
     with pytest.raises(ForkedLogError, match="signed head"):
+        replay(settings)
+    assert rows_of(settings) == before
+
+
+def test_changes_are_carried_out_in_their_own_place_only(yesterday: Yesterday) -> None:
+    """A forger of records, who cannot seal, may not repeat what was sealed for another one."""
+    settings = yesterday.settings
+    records = read(settings)
+    last, before = records[-1], rows_of(settings)
+    other = next(record.changes for record in reversed(records[:-1]) if record.changes is not None)
+    forged = RedoRecord.of(records[-2].mark, last.heads, last.leaves, other)
+    settings.redo.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (*records[:-1], forged)))
+    with pytest.raises(IntegrityError, match="what was sealed"):
         replay(settings)
     assert rows_of(settings) == before
 
@@ -440,14 +474,18 @@ def test_a_lying_or_empty_redis_stops_nothing(tmp_path: Path, redis: EmbeddedRed
     fair.product(fair.dataset(), HISTOGRAM)
     market.database.close()
     (name,) = client.keys("market:v1:head:*")
-    for place, lie in enumerate((b"999999999 {}", b"", b"junk", b'7 {"size":7}')):
+    forged = TreeHead(size=999_999, root="0" * 64, at="2026-01-01", key=1, signature="0" * 128)
+    unsigned = b"999999 " + msgspec.json.encode(forged)
+    unknown = b"999999 " + msgspec.json.encode(msgspec.structs.replace(forged, key=7))
+    for place, lie in enumerate((b"999999999 {}", b"", b"junk", b'7 {"size":7}', unsigned, unknown)):
         client.set(name, lie)
         table = f"person,city,amount,score,day\np{place},Cork,1,1,2026-01-01\n"
         fair.product(fair.dataset(name=f"d{place}", table=table))
-    again = Market(settings)
-    again.database.submit(lambda _: None).result()
-    assert again.database.standing == "current"
-    again.database.close()
+        client.set(name, lie)
+        again = Market(settings)
+        again.database.submit(lambda _: None).result()
+        assert again.database.standing == "current", lie
+        again.database.close()
     opened.close()
 
 

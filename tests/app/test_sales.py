@@ -1,11 +1,14 @@
 """A sale: price, charge, answer and log, as one act."""
 
 import json
+from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from app.log.heads import public_key, verify_document
 from app.store.schema import accounts, draws, leaves, orders, postings
+from tests.app.test_simulator import MEAN
 from tests.conftest import BIG, HISTOGRAM, PEOPLE, TOTAL, Fair, tiers
 
 
@@ -305,6 +308,20 @@ def test_a_withdrawn_product_sells_no_more_and_its_answers_stay(fair: Fair) -> N
     assert fair.client.post("/v1/quotes", json=body, headers=buyer.headers).status_code == 409
     assert fair.answer(buyer, sold).status_code == 200
     assert fair.client.get("/v1/products", headers=buyer.headers).json() == []
+
+
+@pytest.mark.parametrize("query", [HISTOGRAM, MEAN], ids=["one chain", "a mean"])
+@pytest.mark.parametrize(("path", "body"), [("withdrawal", {"reason": "wrong clamp"}), ("state", {"state": "retired"})])
+def test_a_quote_from_before_its_product_went_off_sale_buys_nothing(
+    fair: Fair, path: str, body: dict[str, str], query: dict[str, Any]
+) -> None:
+    product, buyer = fair.product(fair.dataset(), query), fair.person()
+    quote = fair.quote(buyer, product, "1")
+    act = f"/v1/products/{product['product']}/{path}"
+    assert fair.client.post(act, json=body, headers=fair.owner().headers).status_code == 201
+    before = fair.stored()
+    assert fair.order(buyer, quote).status_code == 409
+    assert fair.stored() == before
 
 
 def test_an_answer_carries_a_strong_etag_that_is_checked_after_the_entitlement(fair: Fair) -> None:

@@ -290,6 +290,19 @@ def test_hostile_paths_are_not_there(shop: Fair, world: dict[str, Any], path: st
     assert response.headers["content-type"] == "application/problem+json"
 
 
+def test_an_id_that_is_none_is_refused_before_the_store_is_asked(
+    shop: Fair, world: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = world["buyer"].headers
+    assert shop.client.get("/v1/account", headers=headers).status_code == 200
+    monkeypatch.setattr(shop.market.authenticator, "_clock", lambda: 0.0)
+    asked: list[int] = []
+    monkeypatch.setattr(shop.market.database, "read", lambda _work: asked.append(1))
+    for identity in ("a%00b", "a'b", "A", "a" * 65, "%2e%2e"):
+        assert shop.client.get(f"/v1/orders/{identity}", headers=headers).status_code == 404
+    assert asked == []
+
+
 def test_wrong_methods_name_the_right_ones_and_head_is_get_without_a_body(shop: Fair, world: dict[str, Any]) -> None:
     paths = shop.client.get("/schema/openapi.json").json()["paths"]
     answer = world["sold"]["answer"]

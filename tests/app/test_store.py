@@ -171,6 +171,16 @@ def test_a_sealed_answer_opens_only_in_its_place(tmp_path: Path) -> None:
             keyring.unseal(spoiled, place)
 
 
+def test_a_mac_is_bound_to_where_its_name_ends(tmp_path: Path) -> None:
+    keyring = Keyring.create(tmp_path / "keys.json")
+    assert keyring.mac("ab", b"c") != keyring.mac("a", b"bc")
+
+
+def test_what_is_stored_of_an_api_key_is_this_market_s_alone(tmp_path: Path) -> None:
+    rings = [Keyring.create(tmp_path / name) for name in ("a.json", "b.json")]
+    assert len({ring.key_digest("tm_x") for ring in rings}) == 2
+
+
 def test_owners_and_epochs_have_secrets_of_their_own(tmp_path: Path) -> None:
     keyring = Keyring.create(tmp_path / "keys.json")
     assert keyring.owner_secret("a", 1) == keyring.owner_secret("a", 1)

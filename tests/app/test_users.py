@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from app.auth.accounts import Caller, Role
 from app.auth.guard import Authenticator
+from app.clock import utc_now
 from app.demo.run import open_operator
 from app.embedded import die_with_parent, free_port
 from app.errors import UnauthorizedError
@@ -90,7 +92,9 @@ def test_a_second_key_opens_the_same_account_and_is_shown_once(fair: Fair) -> No
     assert made["api_key"].startswith(made["prefix"])
 
 
-def test_a_revoked_key_is_dead_at_once_where_it_was_revoked_and_the_others_live(fair: Fair) -> None:
+def test_a_revoked_key_is_dead_at_once_where_it_was_revoked_and_the_others_live(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     who = fair.person()
     product = fair.product(fair.dataset())
     sold = fair.buy(who, product, "1")
@@ -102,6 +106,7 @@ def test_a_revoked_key_is_dead_at_once_where_it_was_revoked_and_the_others_live(
     assert revoked.json()["revoked_at"]
     assert fair.answer(who, sold).status_code == 401
     assert fair.answer(Person(who.account, "buyer", second["api_key"]), sold).status_code == 200
+    monkeypatch.setattr(fair.market, "clock", lambda: utc_now() + timedelta(days=1))
     assert revoke(fair, who.account, first["key"]).json() == revoked.json(), "a second revocation changes nothing"
 
 
@@ -197,6 +202,21 @@ async def test_an_answer_read_before_a_revocation_is_not_kept_after_it(fair: Fai
     store.meanwhile = lambda: None
     await authenticator.caller("Bearer tm_x")
     assert len(authenticator._known) == 1
+
+
+async def test_a_copy_of_a_caller_is_as_old_as_the_beginning_of_its_read(fair: Fair) -> None:
+    now, store = [0.0], SlowStore()
+    authenticator = Authenticator(store, fair.market.keyring, lambda: now[0])  # type: ignore[arg-type]
+    store.meanwhile = lambda: now.__setitem__(0, 0.9)
+    await authenticator.caller("Bearer tm_x")
+    asked: list[int] = []
+    store.meanwhile = lambda: asked.append(1)
+    now[0] = 0.99
+    await authenticator.caller("Bearer tm_x")
+    assert not asked
+    now[0] = 1.0
+    await authenticator.caller("Bearer tm_x")
+    assert asked
 
 
 async def test_a_key_is_compared_as_a_keyed_digest_only(fair: Fair) -> None:
