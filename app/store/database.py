@@ -41,15 +41,15 @@ def open_engine(url: str) -> Engine:
     kind = make_url(url).get_backend_name()
     if kind not in ("sqlite", "postgresql"):
         raise InvalidRequestError("TIERMARKET_DATABASE_URL: expected sqlite or postgresql+psycopg, got another")
-    ping = kind == "postgresql"
-    engine = create_engine(url, poolclass=QueuePool, pool_size=_READERS + 1, max_overflow=2, pool_pre_ping=ping)
+    # as an argument, not as an option of the engine: that would also hold for what is made of it with another level
+    more = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"} if kind == "postgresql" else {}
+    engine = create_engine(url, poolclass=QueuePool, pool_size=_READERS + 1, max_overflow=2, **more)
     if kind == "sqlite":
         if engine.url.database and not Path(engine.url.database).exists():
             Path(engine.url.database).touch(mode=0o600)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        engine = engine.execution_options(isolation_level="REPEATABLE READ")
         event.listen(engine, "begin", _begin_postgres)
     note_changes(engine)
     return engine

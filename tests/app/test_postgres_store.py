@@ -14,7 +14,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis.stateful import run_state_machine_as_test
-from sqlalchemy import Column, Connection, Table, func, select, text
+from sqlalchemy import Column, Connection, Table, event, func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from app.backup import back_up, restore
@@ -176,6 +176,24 @@ def test_a_reader_is_not_held_up_by_a_writer_and_sees_one_moment(markets: list[M
 
     assert markets[1].database.read_now(twice) == (0, 0)
     assert markets[1].database.read_now(lambda c: c.execute(select(func.count()).select_from(accounts)).scalar_one())
+
+
+def test_writers_are_serializable_readers_see_one_moment_and_migrations_the_newest(settings: Settings) -> None:
+    engine = open_engine(settings.database_url)
+
+    def level(connection: Connection) -> str:
+        return str(connection.exec_driver_sql("SHOW transaction_isolation").scalar_one())
+
+    migrate(engine)
+    levels = []
+    event.listen(engine, "begin", lambda connection: levels.append(level(connection)))
+    assert write_once(engine, None, level) == "serializable"
+    with engine.connect() as connection:
+        assert level(connection) == "repeatable read"
+    levels.clear()
+    migrate(engine)
+    assert levels[0] == "read committed"
+    engine.dispose()
 
 
 def test_a_writer_beside_the_lock_meets_serialization_and_the_work_runs_again_from_the_start(
