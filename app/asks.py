@@ -8,9 +8,9 @@ from msgspec import Meta
 from app.wire import Currency, Decimal, Identity, Minor
 
 __all__ = [
-    "AccountsQuery",
     "ConsistencyQuery",
     "EarningsQuery",
+    "IdPageQuery",
     "InclusionQuery",
     "LeavesQuery",
     "PageQuery",
@@ -30,8 +30,8 @@ class PageQuery(_Query, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class AccountsQuery(_Query, frozen=True, kw_only=True):
-    """A page of accounts: from the one after `after`, the last `account` seen."""
+class IdPageQuery(_Query, frozen=True, kw_only=True):
+    """A page: at most `count` items from the one after `after`, the last id seen."""
 
     after: Identity | None = None
     count: Annotated[int, Meta(ge=1, le=200)] = 50
