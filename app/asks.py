@@ -1,6 +1,6 @@
 """Query strings of the API: closed to unknown names, every value bounded."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ __all__ = [
     "EarningsQuery",
     "IdPageQuery",
     "InclusionQuery",
+    "JobsQuery",
     "LeavesQuery",
     "PageQuery",
     "PanelsQuery",
@@ -35,6 +36,13 @@ class IdPageQuery(_Query, frozen=True, kw_only=True):
 
     after: Identity | None = None
     count: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class JobsQuery(IdPageQuery, frozen=True, kw_only=True):
+    """Jobs, newest first: those of a `state` and a `kind`."""
+
+    state: Literal["running", "done", "failed"] | None = None
+    kind: Literal["audit", "export", "order", "price-audit"] | None = None
 
 
 class PanelsQuery(PageQuery, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from app.errors import (
 )
 from app.exports.shelf import MOST_KEPT
 from app.formats.negotiate import Format
+from app.jobs.listing import JobView
 from app.log.heads import TreeHead
 from app.panels.formats import ReportFormat
 from app.routes.answers import ANSWER_PATH
@@ -132,7 +133,7 @@ def complete(document: Mapping[str, Any], routes: Iterable[BaseRoute]) -> dict[s
 def _schemas() -> dict[str, Any]:
     structs = [getattr(module, name) for module in (wire, views) for name in module.__all__]
     types = [kind for kind in structs if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    _, components = msgspec.json.schema_components([*types, TreeHead], ref_template=_REF)
+    _, components = msgspec.json.schema_components([*types, TreeHead, JobView], ref_template=_REF)
     found: dict[str, Any] = _portable(components)
     return found
 

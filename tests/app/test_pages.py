@@ -44,7 +44,9 @@ def fill(fair: Fair) -> None:
         assert made.status_code == 201, made.text
     path = f"/v1/accounts/{buyer.account}/keys"
     fair.client.post(path, json={"label": "laptop"}, headers=fair.operator.headers)
-    for _ in range(2):
+    for kind in ("csv", "json"):
+        what = {"what": {"type": "answers", "format": kind}}
+        fair.client.post("/v1/exports", json=what, headers=buyer.headers)
         fair.client.post("/v1/audits", headers=fair.operator.headers)
         fair.client.blocking_portal.call(asyncio.gather, *fair.market.jobs._running.values())
     found = [Finding("A4", "r", "", "", "", chain=each["chain"]) for each in (first, second)]
