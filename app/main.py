@@ -19,7 +19,7 @@ from app.cache.issued import Ready
 from app.catalog.auditing import nightly
 from app.clock import Clock, utc_now
 from app.embedded import die_with_parent
-from app.jobs.schedule import keep_auditing
+from app.jobs.schedule import keep_auditing, keep_sweeping
 from app.market import Market
 from app.pages import storefront
 from app.routes import (
@@ -166,13 +166,13 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
         audits = asyncio.create_task(nightly(market.jobs, clock))
-        audits_by_clock = asyncio.create_task(keep_auditing(market))
+        by_clock = [audits, *(asyncio.create_task(each(market)) for each in (keep_auditing, keep_sweeping))]
         try:
             yield
         finally:
-            audits.cancel()
-            audits_by_clock.cancel()
-            await asyncio.gather(audits, audits_by_clock, return_exceptions=True)
+            for task in by_clock:
+                task.cancel()
+            await asyncio.gather(*by_clock, return_exceptions=True)
             await market.close()
             telemetry.flush()
 
