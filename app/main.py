@@ -42,6 +42,7 @@ from app.routes import (
     prices,
     trade,
 )
+from app.routes.bodies import StrictRequest
 from app.routes.document import DocumentPlugin
 from app.routes.envelope import Asked, envelope
 from app.routes.problems import BODY_LIMIT, check_body, problems_plugin
@@ -182,6 +183,7 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         dependencies={"market": Provide(_market, sync_to_thread=False)},
         guards=[authorise],
         before_request=check_body,
+        request_class=StrictRequest,
         request_max_body_size=BODY_LIMIT,
         plugins=[problems_plugin()],
         openapi_config=OpenAPIConfig(
