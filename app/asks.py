@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from app.wire import Currency, Decimal, Identity, Minor
+from app.wire.base import Currency, Decimal, Identity, Minor
 
 __all__ = [
     "ConsistencyQuery",
