@@ -1,17 +1,18 @@
 """Query strings of the API: closed to unknown names, every value bounded."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from app.wire import Currency, Decimal, Identity, Minor
+from app.wire.base import Currency, Decimal, Identity, Minor
 
 __all__ = [
-    "AccountsQuery",
     "ConsistencyQuery",
     "EarningsQuery",
+    "IdPageQuery",
     "InclusionQuery",
+    "JobsQuery",
     "LeavesQuery",
     "PageQuery",
     "PanelsQuery",
@@ -31,11 +32,18 @@ class PageQuery(_Query, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class AccountsQuery(_Query, frozen=True, kw_only=True):
-    """A page of accounts: from the one after `after`, the last `account` seen."""
+class IdPageQuery(_Query, frozen=True, kw_only=True):
+    """A page: at most `count` items from the one after `after`, the last id seen."""
 
     after: Identity | None = None
     count: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class JobsQuery(IdPageQuery, frozen=True, kw_only=True):
+    """Jobs, newest first: those of a `state` and a `kind`."""
+
+    state: Literal["running", "done", "failed"] | None = None
+    kind: Literal["audit", "export", "order", "price-audit"] | None = None
 
 
 class PanelsQuery(PageQuery, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from app.cache.issued import Ready
 from app.catalog.auditing import nightly
 from app.clock import Clock, utc_now
 from app.embedded import die_with_parent
-from app.jobs.schedule import keep_auditing
+from app.jobs.schedule import keep_auditing, keep_sweeping
 from app.market import Market
 from app.pages import storefront
 from app.routes import (
@@ -34,6 +34,7 @@ from app.routes import (
     exports,
     health,
     holdings,
+    jobs,
     ledgers,
     log,
     operators,
@@ -42,6 +43,7 @@ from app.routes import (
     prices,
     trade,
 )
+from app.routes.bodies import StrictRequest
 from app.routes.document import DocumentPlugin
 from app.routes.envelope import Asked, envelope
 from app.routes.problems import BODY_LIMIT, check_body, problems_plugin
@@ -120,7 +122,8 @@ HANDLERS = [
     prices.caps,
     prices.subscription,
     prices.audit_prices,
-    commerce.job,
+    jobs.jobs,
+    jobs.job,
     exports.ask,
     exports.kept,
     exports.fetch,
@@ -166,13 +169,13 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         gc.collect()
         gc.freeze()  # what lives as long as the process is not scanned again: it was the tail of the latency
         audits = asyncio.create_task(nightly(market.jobs, clock))
-        audits_by_clock = asyncio.create_task(keep_auditing(market))
+        by_clock = [audits, *(asyncio.create_task(each(market)) for each in (keep_auditing, keep_sweeping))]
         try:
             yield
         finally:
-            audits.cancel()
-            audits_by_clock.cancel()
-            await asyncio.gather(audits, audits_by_clock, return_exceptions=True)
+            for task in by_clock:
+                task.cancel()
+            await asyncio.gather(*by_clock, return_exceptions=True)
             await market.close()
             telemetry.flush()
 
@@ -182,6 +185,7 @@ def build_app(settings: Settings, *, clock: Clock = utc_now, access: Sink | None
         dependencies={"market": Provide(_market, sync_to_thread=False)},
         guards=[authorise],
         before_request=check_body,
+        request_class=StrictRequest,
         request_max_body_size=BODY_LIMIT,
         plugins=[problems_plugin()],
         openapi_config=OpenAPIConfig(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, bindparam, delete, func, select
 
 from app.errors import ChainFrozenError, ConflictError
 from app.keyring import Keyring
@@ -12,7 +12,7 @@ from app.log.leaves import FreezeLeaf, ThawLeaf
 from app.store.schema import chains, frozen_chains
 from tiers.audit.findings import Finding
 
-__all__ = ["freeze", "frozen", "refuse_frozen", "thaw"]
+__all__ = ["count_frozen", "freeze", "frozen", "refuse_frozen", "thaw"]
 
 _TEXT = 80
 _FROZEN = select(frozen_chains.c.chain_id).where(frozen_chains.c.chain_id == bindparam("chain"))
@@ -75,9 +75,15 @@ def thaw(connection: Connection, keyring: Keyring, chain: str, reason: str, at: 
     append(connection, keyring, at, [lambda index: ThawLeaf(index=index, at=at, chain=chain, reason=reason)])
 
 
-def frozen(connection: Connection) -> list[dict[str, Any]]:
-    """Return the chains that are frozen, longest first."""
-    wanted = select(frozen_chains).order_by(frozen_chains.c.leaf_index)
+def count_frozen(connection: Connection) -> int:
+    """Return how many chains are frozen."""
+    return int(connection.execute(select(func.count()).select_from(frozen_chains)).scalar_one())
+
+
+def frozen(connection: Connection, *, after: int, count: int) -> list[dict[str, Any]]:
+    """Return up to `count` frozen chains, longest first, from the one after the freeze of leaf `after`."""
+    wanted = select(frozen_chains).where(frozen_chains.c.leaf_index > after)
+    wanted = wanted.order_by(frozen_chains.c.leaf_index).limit(count)
     return [
         {
             "chain": row.chain_id,

@@ -1,13 +1,13 @@
 """The register of accounts and keys as operators read it."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, tuple_
+from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Role, holder_of
-from app.errors import InvalidRequestError, NotFoundError
+from app.errors import NotFoundError
 from app.ledger.budget import nano_text
+from app.store.paging import rows_after
 from app.store.schema import accounts, api_keys
 from app.views import HolderView, KeyView
 
@@ -22,13 +22,9 @@ def holders(connection: Connection, *, after: str | None, count: int) -> list[Ho
     Raises:     InvalidRequestError: `after` is no account.
     """
     place = (accounts.c.created_at, accounts.c.id)
-    wanted = select(accounts).where(_PEOPLE).order_by(*place).limit(count)
-    if after is not None:
-        last = connection.execute(select(*place).where(accounts.c.id == after)).one_or_none()
-        if last is None:
-            raise InvalidRequestError("after: expected the last account seen, got another id")
-        wanted = wanted.where(tuple_(*place) > tuple_(*last))
-    return [_holder(row) for row in connection.execute(wanted)]
+    return [
+        _holder(row) for row in rows_after(connection, select(accounts), place, of=_PEOPLE, after=after, count=count)
+    ]
 
 
 def holder_view(connection: Connection, account: str) -> HolderView:
@@ -39,23 +35,23 @@ def holder_view(connection: Connection, account: str) -> HolderView:
     return _holder(row)
 
 
-def keys_of(connection: Connection, account: str) -> list[KeyView]:
-    """Return an account's keys in order of issue; raises NotFoundError."""
+def keys_of(connection: Connection, account: str, *, after: str | None, count: int) -> list[KeyView]:
+    """Return up to `count` keys of an account in order of issue, from the one after key `after`.
+
+    Raises:     NotFoundError: there is no such account. InvalidRequestError: `after` is no key of it.
+    """
     holder_of(connection, account)
-    return [_key(row) for row in _keys(connection, account)]
+    place, mine = (api_keys.c.created_at, api_keys.c.id), api_keys.c.account_id == account
+    return [_key(row) for row in rows_after(connection, select(api_keys), place, of=mine, after=after, count=count)]
 
 
 def key_view(connection: Connection, account: str, key: str, api_key: str | None = None) -> KeyView:
     """Return one key of an account, with the key itself where it was issued just now."""
-    found = [row for row in _keys(connection, account) if row.id == key]
-    if not found:
+    wanted = select(api_keys).where(api_keys.c.account_id == account, api_keys.c.id == key)
+    row = connection.execute(wanted).one_or_none()
+    if row is None:
         raise NotFoundError("key: expected a key of that account, got another id")
-    return _key(found[0], api_key)
-
-
-def _keys(connection: Connection, account: str) -> Sequence[Row[Any]]:
-    wanted = select(api_keys).where(api_keys.c.account_id == account)
-    return connection.execute(wanted.order_by(api_keys.c.created_at, api_keys.c.id)).all()
+    return _key(row, api_key)
 
 
 def _holder(row: Row[Any]) -> HolderView:

@@ -1,7 +1,6 @@
 """Dashboards as data: which products at which tiers, and how each is shown; the numbers are what the analyst holds."""
 
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -9,6 +8,7 @@ from sqlalchemy import Connection, select
 from app.catalog.views import product_view
 from app.clock import new_id
 from app.errors import NotFoundError, UnknownTierError
+from app.store.paging import rows_after
 from app.store.schema import dashboards
 from app.wire import TileRequest
 from tiers.budget import parse_epsilon
@@ -26,10 +26,14 @@ def save_dashboard(connection: Connection, account: str, name: str, tiles: tuple
     return dashboard
 
 
-def list_dashboards(connection: Connection, account: str) -> list[dict[str, Any]]:
-    """Return the account's dashboards, oldest first."""
-    wanted = select(dashboards).where(dashboards.c.account_id == account).order_by(dashboards.c.created_at)
-    return [{"dashboard": row.id, "name": row.name} for row in connection.execute(wanted)]
+def list_dashboards(connection: Connection, account: str, *, after: str | None, count: int) -> list[dict[str, str]]:
+    """Return up to `count` of the account's dashboards, oldest first, from the one after dashboard `after`.
+
+    Raises:     InvalidRequestError: `after` is none of them, or no more.
+    """
+    place, mine = (dashboards.c.created_at, dashboards.c.id), dashboards.c.account_id == account
+    found = rows_after(connection, select(dashboards), place, of=mine, after=after, count=count)
+    return [{"dashboard": row.id, "name": row.name} for row in found]
 
 
 def dashboard_of(

@@ -1,60 +1,48 @@
-"""Sealed files: frames under the storage key, each bound to its file, to its place and to being the last or not."""
+"""Sealed contents: frames under the storage key, each bound to its blob, to its place and to being the last or not."""
 
 import hmac
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from pathlib import Path
-from types import TracebackType
-from typing import IO
+from typing import TypeAlias
 
-from app.errors import IntegrityError
+from app.errors import ConflictError, IntegrityError
 from app.keyring import Keyring
 
-__all__ = ["Sealer", "open_sealed"]
+__all__ = ["MOST_BYTES", "Put", "Sealer", "unsealed"]
 
+MOST_BYTES = 2**30
 _FRAME = 2**18
-_LENGTH = 4
+_FEWEST = 2
+_TOGETHER = 4
 _ETAG_DIGITS = 32
+
+Put: TypeAlias = Callable[[int, Sequence[bytes]], None]
+"""Stores sealed frames from a place on."""
 
 
 class Sealer:
-    """A file that is written sealed; it has its name only once it is whole and durable.
+    """Contents that are written sealed, a few frames at a time; they are whole once the block that wrote them ends.
 
-    The first frame is a label that readers get first. A file of the same name is replaced: whoever does the same work
-    again writes the same.
+    The first frame is a label that readers get first.
 
-    Args:       name: what binds the frames to this file, in place of any other.
+    Args:       name: what binds the frames to this blob, in place of any other. put: stores what is sealed.
     """
 
-    def __init__(self, path: Path, keyring: Keyring, name: str, label: bytes) -> None:
-        self._path, self._keyring, self._name = path, keyring, name
-        self._partial = path.with_name(f"{path.name}.part")
-        self._partial.unlink(missing_ok=True)
-        self._file: IO[bytes] = os.fdopen(os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    def __init__(self, put: Put, keyring: Keyring, name: str, label: bytes) -> None:
+        self._put, self._keyring, self._name = put, keyring, name
         self._digest = hmac.new(keyring.content, b"tiermarket/export/1\n", sha256)
-        self._frames, self._held, self.size = 0, bytearray(), 0
-        self._put(label, last=False)
+        self._held, self._sealed = bytearray(), list[bytes]()
+        self.frames, self.size = 0, 0
+        self._seal(label, last=False)
 
     def __enter__(self) -> "Sealer":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Give the file its name, or leave none."""
-        if kind is not None:
-            self._file.close()
-            self._partial.unlink(missing_ok=True)
-            return
-        self._put(bytes(self._held), last=True)
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._partial.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Seal what is left as the last frame; after an error nothing more, and so no whole."""
+        if kind is None:
+            self._seal(bytes(self._held), last=True)
+            self._pass_on()
 
     @property
     def etag(self) -> str:
@@ -62,47 +50,47 @@ class Sealer:
         return f'"{self._digest.hexdigest()[:_ETAG_DIGITS]}"'
 
     def write(self, data: bytes) -> int:
-        """Append; frames are sealed as they fill."""
-        self._digest.update(data)
+        """Append; frames are sealed as they fill.
+
+        Raises:     ConflictError: it is more than an export may hold.
+        """
         self.size += len(data)
+        if self.size > MOST_BYTES:
+            raise ConflictError(f"export: expected at most {MOST_BYTES} bytes, got more (ask for less at once)")
+        self._digest.update(data)
         self._held += data
         while len(self._held) > _FRAME:
-            self._put(bytes(self._held[:_FRAME]), last=False)
+            self._seal(bytes(self._held[:_FRAME]), last=False)
             del self._held[:_FRAME]
         return len(data)
 
     def flush(self) -> None:
         """Do nothing: what writes archives expects it."""
 
-    def _put(self, frame: bytes, *, last: bool) -> None:
-        sealed = self._keyring.seal(frame, _context(self._name, self._frames, last=last))
-        self._file.write(len(sealed).to_bytes(_LENGTH, "big") + sealed)
-        self._frames += 1
+    def _seal(self, frame: bytes, *, last: bool) -> None:
+        self._sealed.append(self._keyring.seal(frame, _context(self._name, self.frames, last=last)))
+        self.frames += 1
+        if len(self._sealed) >= _TOGETHER:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._sealed:
+            self._put(self.frames - len(self._sealed), self._sealed)
+            self._sealed = []
 
 
-def open_sealed(path: Path, keyring: Keyring, name: str) -> Iterator[bytes]:
-    """Yield the label and then the frames of a sealed file.
+def unsealed(read: Callable[[int], bytes | None], frames: int, keyring: Keyring, name: str) -> Iterator[bytes]:
+    """Yield the label and then the contents of a blob of so many frames.
 
-    Raises:     FileNotFoundError: there is none. IntegrityError: it is not what was written: altered, of another name,
-                out of order or cut short.
+    Raises:     IntegrityError: it is not what was written: altered, of another name, out of order or cut short.
     """
-    with path.open("rb") as file:
-        place = 0
-        while length := file.read(_LENGTH):
-            sealed = file.read(int.from_bytes(length, "big"))
-            last = _at_end(file)
-            yield keyring.unseal(sealed, _context(name, place, last=last))
-            if last:
-                return
-            place += 1
-    raise IntegrityError("export: expected the file that was written, got another")
-
-
-def _at_end(file: IO[bytes]) -> bool:
-    here = file.read(1)
-    if here:
-        file.seek(-1, os.SEEK_CUR)
-    return not here
+    if frames < _FEWEST:
+        raise IntegrityError("export: expected a label and what it is of, got less")
+    for place in range(frames):
+        sealed = read(place)
+        if sealed is None:
+            raise IntegrityError("export: expected all frames that were written, got fewer")
+        yield keyring.unseal(sealed, _context(name, place, last=place == frames - 1))
 
 
 def _context(name: str, place: int, *, last: bool) -> str:

@@ -1,15 +1,28 @@
-"""Kept exports: a row and a sealed file each, one a job; they lapse, and beyond a few an account's oldest gives way."""
+"""Kept exports: a row and sealed frames each, one a job; they lapse, beyond a few an account's oldest gives way."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, select
 
-from app.errors import NotFoundError
-from app.store.schema import exports, jobs
+from app.errors import IntegrityError, NotFoundError
+from app.store.schema import export_frames, exports, jobs
 
-__all__ = ["MOST_KEPT", "drop", "export_id", "export_of", "exports_of", "keep", "same_export", "sweep_files", "view_of"]
+__all__ = [
+    "MOST_KEPT",
+    "drop",
+    "export_id",
+    "export_of",
+    "exports_of",
+    "frame_of",
+    "is_whole",
+    "keep",
+    "put_frames",
+    "same_export",
+    "sweep",
+    "sweep_is_due",
+    "view_of",
+]
 
 MOST_KEPT = 8
 
@@ -25,11 +38,16 @@ def export_id(job: str) -> str:
 
 
 def keep(connection: Connection, row: dict[str, Any], now: str) -> Row[Any]:
-    """Store what a job has made, once; what has lapsed, and an account's oldest beyond the most kept, go."""
-    known = connection.execute(select(exports).where(exports.c.id == row["id"])).one_or_none()
-    if known is None:
+    """Store what a job has made, once; what has lapsed, and an account's oldest beyond the most kept, go.
+
+    Of two workers that made the same export the first is kept, and the other's frames go.
+
+    Raises:     IntegrityError: its frames are not all there.
+    """
+    if connection.execute(select(exports.c.id).where(exports.c.id == row["id"])).one_or_none() is None:
+        if not _has_frames(connection, row["blob"], row["frames"]):
+            raise IntegrityError("export: expected all frames that were written, got fewer")
         connection.execute(exports.insert().values(row))
-    connection.execute(delete(exports).where(exports.c.expires_at <= now))
     newest = (
         select(exports.c.id)
         .where(exports.c.account_id == row["account_id"], exports.c.id != row["id"])
@@ -37,6 +55,7 @@ def keep(connection: Connection, row: dict[str, Any], now: str) -> Row[Any]:
     )
     for surplus in connection.execute(newest).scalars().all()[MOST_KEPT - 1 :]:
         connection.execute(delete(exports).where(exports.c.id == surplus))
+    sweep(connection, now, ended=row["job_id"])
     return connection.execute(select(exports).where(exports.c.id == row["id"])).one()
 
 
@@ -68,8 +87,9 @@ def export_of(connection: Connection, account: str, export: str, now: str) -> Ro
 
 def drop(connection: Connection, account: str, export: str, now: str) -> None:
     """Drop an export; raises NotFoundError."""
-    export_of(connection, account, export, now)
+    row = export_of(connection, account, export, now)
     connection.execute(delete(exports).where(exports.c.id == export))
+    connection.execute(delete(export_frames).where(export_frames.c.blob == row.blob))
 
 
 def view_of(row: Row[Any]) -> dict[str, Any]:
@@ -85,18 +105,42 @@ def view_of(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-def sweep_files(connection: Connection, files: Iterable[Path]) -> None:
-    """Remove files that no export names and no job is at work on: what lapsed, and what dead workers left.
+def put_frames(connection: Connection, blob: str, job: str, place: int, sealed: Sequence[bytes]) -> None:
+    """Store frames of what a job is writing, from a place on."""
+    rows = [{"blob": blob, "place": at, "job_id": job, "sealed": frame} for at, frame in enumerate(sealed, place)]
+    connection.execute(export_frames.insert(), rows)
 
-    Args:       connection: of a read that began after the files were listed: whatever made one of them was then at
-                work already. What another worker has begun since is not among them.
-    """
-    working = {
-        export_id(job) for job in connection.execute(select(jobs.c.id).where(jobs.c.state == "running")).scalars()
-    }
-    kept = set(
-        connection.execute(select(exports.c.id)).scalars()
-    )  # after the jobs: an export is kept, then its job ends
-    for path in files:
-        if path.name.removesuffix(".part") not in kept | working:
-            path.unlink(missing_ok=True)
+
+def frame_of(connection: Connection, blob: str, place: int) -> bytes | None:
+    """Return a sealed frame, or None where there is none."""
+    wanted = select(export_frames.c.sealed).where(export_frames.c.blob == blob, export_frames.c.place == place)
+    found = connection.execute(wanted).scalar_one_or_none()
+    return None if found is None else bytes(found)
+
+
+def is_whole(connection: Connection, row: Row[Any]) -> bool:
+    """Return whether all of an export is in the store: it is not where the store was restored, or is older."""
+    return _has_frames(connection, row.blob, row.frames)
+
+
+def sweep(connection: Connection, now: str, *, ended: str | None = None) -> None:
+    """Remove what has lapsed, and frames that no export names and no job is writing; `ended`: one that ends now."""
+    connection.execute(delete(exports).where(exports.c.expires_at <= now))
+    connection.execute(delete(export_frames).where(_abandoned(ended)))
+
+
+def sweep_is_due(connection: Connection, now: str) -> bool:
+    """Return whether an export has lapsed, or somebody left frames behind."""
+    lapsed = select(exports.c.id).where(exports.c.expires_at <= now).limit(1)
+    left = select(export_frames.c.blob).where(_abandoned(None)).limit(1)
+    return any(connection.execute(found).one_or_none() is not None for found in (lapsed, left))
+
+
+def _abandoned(ended: str | None) -> ColumnElement[bool]:
+    writing = select(jobs.c.id).where(jobs.c.state == "running", jobs.c.id != (ended or ""))
+    return export_frames.c.blob.not_in(select(exports.c.blob)) & export_frames.c.job_id.not_in(writing)
+
+
+def _has_frames(connection: Connection, blob: str, frames: int) -> bool:
+    held = select(func.count()).select_from(export_frames).where(export_frames.c.blob == blob)
+    return 0 < frames == connection.execute(held).scalar_one()

@@ -142,11 +142,15 @@ class Jobs:
     def _run_in_turn(self, job: str, kind: str) -> None:
         try:
             with self._turns.held("job", job, wait=False) as mine:
-                claimed = self._database.submit(lambda connection: _claim(connection, job)).result() if mine else None
+                claimed = self._claimed(job) if mine else None
                 if claimed is not None:
                     self._run(job, kind, *claimed)
         except AppError as error:
             _log.error("job put off", job=job, error=type(error).__name__)
+
+    def _claimed(self, job: str) -> tuple[str, str] | None:
+        at = time_text(self._clock())
+        return self._database.submit(lambda connection: _claim(connection, job, at)).result()
 
     def _run(self, job: str, kind: str, account: str, request: str) -> None:
         last = [""]
@@ -172,13 +176,13 @@ class Jobs:
         self._database.submit(lambda connection: _update(connection, job, **ended, ended_at=at)).result()
 
 
-def _claim(connection: Connection, job: str) -> tuple[str, str] | None:
+def _claim(connection: Connection, job: str, at: str) -> tuple[str, str] | None:
     """Count an attempt and return for whom and what it is; None where it has a result, or was tried too often."""
     row = connection.execute(select(jobs).where(jobs.c.id == job)).one()
     if row.state != "running":
         return None
     if row.attempts >= _ATTEMPTS:
-        _update(connection, job, state="failed", progress="failed: its workers died")
+        _update(connection, job, state="failed", progress="failed: its workers died", ended_at=at)
         return None
     _update(connection, job, attempts=row.attempts + 1)
     return row.account_id, row.request_json

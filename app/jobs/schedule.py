@@ -1,4 +1,4 @@
-"""Audits by the clock: whichever worker looks first when one is due starts it, and no other does."""
+"""What is done by the clock: audits, which the worker that looks first starts, and sweeps of lapsed exports."""
 
 import asyncio
 from datetime import timedelta
@@ -10,10 +10,11 @@ from app.audit.reports import AUDIT
 from app.auth.accounts import Role
 from app.clock import time_text
 from app.errors import AppError
+from app.exports.work import sweep_exports
 from app.market import Market
 from app.store.schema import accounts, jobs
 
-__all__ = ["audit_if_due", "keep_auditing"]
+__all__ = ["audit_if_due", "keep_auditing", "keep_sweeping"]
 
 _LOOK_SECONDS = 60.0
 _log = structlog.get_logger("audit")
@@ -27,6 +28,16 @@ async def keep_auditing(market: Market) -> None:
             await audit_if_due(market)
         except AppError as error:
             _log.warning("no audit could be started", error=type(error).__name__)
+
+
+async def keep_sweeping(market: Market) -> None:
+    """Sweep lapsed exports, until cancelled."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            await sweep_exports(market)
+        except AppError as error:
+            _log.warning("no sweep of exports", error=type(error).__name__)
 
 
 async def audit_if_due(market: Market) -> str | None:

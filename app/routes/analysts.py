@@ -4,11 +4,12 @@ import asyncio
 from typing import Any
 
 import msgspec
-from litestar import Request, delete, get, post
+from litestar import Request, Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
+from app.asks import IdPageQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.dashboards import dashboard_of, delete_dashboard, list_dashboards, save_dashboard
 from app.catalog.datasets import DatasetRow, dataset_of
@@ -20,6 +21,7 @@ from app.clock import time_text
 from app.errors import ConflictError, ForbiddenError, NotEntitledError, NotFoundError
 from app.market import Market
 from app.routes.catalog import visible_product
+from app.routes.paging import page, read_query
 from app.views import ProductView
 from app.wire import DashboardRequest, QuestionRequest
 from tiers.identity import TierLaw
@@ -81,10 +83,16 @@ async def save(
     return {"dashboard": await market.database.write(work), "name": data.name}
 
 
-@get("/v1/dashboards", opt=_ANALYSTS)
-async def dashboards(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> list[dict[str, Any]]:
-    """Return the caller's dashboards."""
-    return await market.database.read(lambda connection: list_dashboards(connection, request.user.id))
+@get("/v1/dashboards", opt=_ANALYSTS | {"query": IdPageQuery})
+async def dashboards(
+    request: Request[Caller, Any, Any], market: NamedDependency[Market]
+) -> Response[list[dict[str, str]]]:
+    """Return the caller's dashboards, oldest first, in pages: `after` is the last `dashboard` seen."""
+    wanted = read_query(request, IdPageQuery)
+    found = await market.database.read(
+        lambda connection: list_dashboards(connection, request.user.id, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: each["dashboard"])
 
 
 @delete("/v1/dashboards/{dashboard:str}", opt=_ANALYSTS, status_code=200)

@@ -67,10 +67,19 @@ async def report_as_page(report: FromPath[str], market: NamedDependency[Market])
     return Response(report_page(kept), media_type=MediaType.HTML, headers=_PAGE_HEADERS)
 
 
-@get("/v1/frozen-chains", opt={"roles": AUDITORS})
-async def frozen_chains(market: NamedDependency[Market]) -> list[dict[str, Any]]:
-    """Return the chains of which an audit found something: nothing more of them is sold."""
-    return await market.database.read(frozen)
+@get("/v1/frozen-chains", opt={"roles": AUDITORS, "query": PageQuery})
+async def frozen_chains(
+    request: Request[Caller, Any, Any], market: NamedDependency[Market]
+) -> Response[list[dict[str, Any]]]:
+    """Return the chains of which an audit found something, longest first, in pages: nothing more of them is sold.
+
+    `after` is the last `leaf_index` seen.
+    """
+    wanted = read_query(request, PageQuery)
+    found = await market.database.read(
+        lambda connection: frozen(connection, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: int(each["leaf_index"]))
 
 
 @post(
@@ -79,16 +88,20 @@ async def frozen_chains(market: NamedDependency[Market]) -> list[dict[str, Any]]
     status_code=201,
 )
 async def thaw_chain(
-    chain: FromPath[str], data: JSONBody[ThawRequest], market: NamedDependency[Market]
-) -> list[dict[str, Any]]:
-    """Let a frozen chain be sold again, with the reason in the log; return the chains that stay frozen."""
-    at = time_text(market.clock())
+    request: Request[Caller, Any, Any],
+    chain: FromPath[str],
+    data: JSONBody[ThawRequest],
+    market: NamedDependency[Market],
+) -> Response[list[dict[str, Any]]]:
+    """Let a frozen chain be sold again, with the reason in the log; return the first page of those that stay frozen."""
+    at, first = time_text(market.clock()), PageQuery()
 
     def work(connection: Connection) -> list[dict[str, Any]]:
         thaw(connection, market.keyring, chain, data.reason, at)
-        return frozen(connection)
+        return frozen(connection, after=first.after, count=first.count + 1)
 
-    return await market.database.write(work)
+    left = await market.database.write(work)
+    return page(request, left, first.count, lambda each: int(each["leaf_index"]), path="/v1/frozen-chains", status=201)
 
 
 @get("/v1/orders/{order:str}/proof", opt={"roles": (Role.BUYER, Role.ANALYST), "refuses": (NotFoundError,)})

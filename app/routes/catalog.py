@@ -4,11 +4,12 @@ import asyncio
 import secrets
 from typing import Any
 
-from litestar import Request, get, post
+from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
+from app.asks import IdPageQuery, PageQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.arbitrage import Checked
 from app.catalog.checking import write_checked
@@ -17,6 +18,7 @@ from app.catalog.datasets import register as store_dataset
 from app.catalog.ladders import laws_of_question
 from app.catalog.lifecycle import parts_of
 from app.catalog.lifecycle import withdraw as withdraw_product
+from app.catalog.owned import owned_datasets, published_on
 from app.catalog.products import DRAFT, INTERNAL, PART, NewProduct, plan_product
 from app.catalog.publishing import planned_offer
 from app.catalog.publishing import publish as store_product
@@ -30,7 +32,7 @@ from app.ledger.refunds import credit_faulty
 from app.market import Market
 from app.queries.schema import DatasetSchema
 from app.routes.accounts import EVERYBODY
-from app.store.schema import datasets, products
+from app.routes.paging import page, read_query
 from app.views import DatasetView, ProductView
 from app.wire import DatasetRequest, ProductRequest, WithdrawalRequest
 from pricing.scarcity import ReserveCurve, compensation
@@ -110,31 +112,32 @@ async def register(
         raise
 
 
-@get("/v1/datasets", opt={"roles": (Role.OWNER,)})
-async def owned(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> list[DatasetView]:
-    """Return the caller's datasets with their exact ledgers, oldest first."""
-
-    def read(connection: Connection) -> list[DatasetView]:
-        wanted = select(datasets.c.id).where(datasets.c.owner_id == request.user.id)
-        found = connection.execute(wanted.order_by(datasets.c.created_at, datasets.c.id)).scalars().all()
-        return [dataset_view(connection, dataset_of(connection, each)) for each in found]
-
-    return await market.database.read(read)
+@get("/v1/datasets", opt={"roles": (Role.OWNER,), "query": IdPageQuery})
+async def owned(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[list[DatasetView]]:
+    """Return the caller's datasets with their exact ledgers, oldest first, in pages: `after` is the last one seen."""
+    wanted = read_query(request, IdPageQuery)
+    found = await market.database.read(
+        lambda connection: owned_datasets(connection, request.user.id, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: each.dataset)
 
 
-@get("/v1/datasets/{dataset:str}/products", opt={"roles": (Role.OWNER,)})
+@get("/v1/datasets/{dataset:str}/products", opt={"roles": (Role.OWNER,), "query": PageQuery})
 async def published(
     request: Request[Caller, Any, Any], dataset: FromPath[str], market: NamedDependency[Market]
-) -> list[ProductView]:
-    """Return everything published on a dataset of the caller's, drafts and analysts' questions included."""
+) -> Response[list[ProductView]]:
+    """Return everything published on a dataset of the caller's, drafts and analysts' questions included, in pages.
+
+    In order of publication: `after` is the last `leaf_index` seen.
+    """
+    wanted = read_query(request, PageQuery)
 
     def read(connection: Connection) -> list[ProductView]:
         owned_dataset(connection, request.user, dataset)
-        wanted = select(products.c.id).where(products.c.dataset_id == dataset, products.c.state != PART)
-        found = connection.execute(wanted.order_by(products.c.leaf_index)).scalars().all()
-        return [product_view(connection, each) for each in found]
+        return published_on(connection, dataset, after=wanted.after, count=wanted.count + 1)
 
-    return await market.database.read(read)
+    found = await market.database.read(read)
+    return page(request, found, wanted.count, lambda product: product.leaf_index)
 
 
 @get("/v1/datasets/{dataset:str}", opt={"roles": (Role.OWNER,)})

@@ -1,4 +1,4 @@
-"""What owners earn and buyers get back: contracts, payouts, credits, invoices; and jobs."""
+"""What owners earn and buyers get back: contracts, payouts, credits, invoices."""
 
 from dataclasses import asdict
 from typing import Any
@@ -27,7 +27,6 @@ __all__ = [
     "credit",
     "earnings",
     "invoice",
-    "job",
     "pay",
 ]
 
@@ -98,11 +97,3 @@ async def invoice(
     """Return an order's invoice as it was issued, and the credit notes on it."""
     issued, notes = await market.database.read(lambda connection: invoice_of(connection, request.user.id, order))
     return {"invoice": asdict(issued) | {"total": issued.total}, "credit_notes": [asdict(note) for note in notes]}
-
-
-@get("/v1/jobs/{job:str}", opt={"roles": tuple(Role)})
-async def job(
-    request: Request[Caller, Any, Any], job: FromPath[str], market: NamedDependency[Market]
-) -> dict[str, Any]:
-    """Return a job of the caller's: its state, its progress and, once it is done, its result."""
-    return await market.jobs.view(request.user.id, job)

@@ -28,7 +28,9 @@ from app.errors import (
     TooManyRequestsError,
     UnauthorizedError,
 )
+from app.exports.shelf import MOST_KEPT
 from app.formats.negotiate import Format
+from app.jobs.listing import JobView
 from app.log.heads import TreeHead
 from app.panels.formats import ReportFormat
 from app.routes.answers import ANSWER_PATH
@@ -59,6 +61,7 @@ _PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
 _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/orders"): {"$ref": _REF.format(name="PlacedView")},
     ("POST", "/v1/exports"): {"type": "object", "required": ["job"]},
+    ("GET", "/v1/exports"): {"type": "array", "items": {"type": "object"}, "maxItems": MOST_KEPT},
     ("GET", "/v1/orders/{order}"): {"type": "object", "required": ["order", "signature"]},
     ("GET", ANSWER_PATH): {"$ref": _REF.format(name="AnswerView")},
     ("POST", "/v1/products/{product}/rehearsal"): {"$ref": _REF.format(name="AnswerView")},
@@ -66,8 +69,6 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
     ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
-_LISTS = ("account/postings", "accounts", "audits", "bundles", "products", "panels", "orders", "entitlements")
-_PAGED = {("GET", f"/v1/{name}") for name in _LISTS}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -132,7 +133,7 @@ def complete(document: Mapping[str, Any], routes: Iterable[BaseRoute]) -> dict[s
 def _schemas() -> dict[str, Any]:
     structs = [getattr(module, name) for module in (wire, views) for name in module.__all__]
     types = [kind for kind in structs if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    _, components = msgspec.json.schema_components([*types, TreeHead], ref_template=_REF)
+    _, components = msgspec.json.schema_components([*types, TreeHead, JobView], ref_template=_REF)
     found: dict[str, Any] = _portable(components)
     return found
 
@@ -164,7 +165,7 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
             body["content"] = {kind.value: {"schema": {}} for kind in ReportFormat}
         elif opt.get("formats"):
             body["content"] |= {kind.value: {"schema": {}} for kind in Format if kind is not Format.JSON}
-        if (method, path) in _PAGED:
+        if (query := opt.get("query")) is not None and "count" in query.__struct_fields__:
             link = {"schema": {"type": "string"}, "description": 'The next page: <URL>; rel="next".'}
             body["headers"] = {"Link": link}
         responses[code] = body

@@ -14,7 +14,7 @@ from app.auth.accounts import Caller, Role
 from app.clock import time_text
 from app.errors import NotEntitledError, NotFoundError
 from app.exports.shelf import drop, exports_of
-from app.exports.work import EXPORT, admit, export_folder, opened, request_text
+from app.exports.work import EXPORT, admit, opened, request_text
 from app.market import Market
 from app.routes.representation import matches
 from app.wire import ExportRequest
@@ -70,7 +70,6 @@ async def discard(
     """Drop an export of the caller's; what was sold stays held."""
     now = time_text(market.clock())
     await market.database.write(lambda connection: drop(connection, request.user.id, export, now))
-    (export_folder(market) / export).unlink(missing_ok=True)
     return {"export": export}
 
 

@@ -6,7 +6,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from sqlalchemy import text
 
-from app.audit.freezing import frozen
+from app.audit.freezing import count_frozen
 from app.errors import AppError
 from app.market import Market
 
@@ -30,6 +30,6 @@ async def ready(market: NamedDependency[Market]) -> Response[dict[str, Any]]:
     standing = await market.standing()
     if standing != "current":
         return Response({"status": "not ready", "store": standing, "cache": cache}, status_code=503)
-    stopped = await market.database.read(frozen)
-    audit = "clear" if not stopped else f"{len(stopped)} chains are frozen"
+    stopped = await market.database.read(count_frozen)
+    audit = "clear" if not stopped else f"{stopped} chains are frozen"
     return Response({"status": "ready", "store": "up", "cache": cache, "audit": audit})

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import IO, Any
 
 import msgspec
-from litestar import Request, get
+from litestar import Request, Response, get
 from litestar.di import NamedDependency
 from litestar.response import Stream
 from sqlalchemy import Connection
@@ -20,7 +20,7 @@ from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import consistency_proof, inclusion_proof
 from app.market import Market
 from app.routes.accounts import EVERYBODY
-from app.routes.paging import read_query
+from app.routes.paging import page, read_query
 
 __all__ = ["consistency", "export", "head", "inclusion", "leaves", "public_keys"]
 
@@ -41,17 +41,21 @@ async def head(market: NamedDependency[Market]) -> TreeHead:
 
 
 @get("/v1/log/leaves", opt={"roles": (Role.AUDITOR, Role.OPERATOR), "query": LeavesQuery})
-async def leaves(request: Request[Any, Any, Any], market: NamedDependency[Market]) -> list[dict[str, Any]]:
-    """Return leaves in order, in pages: no leaf holds an answer, but they hold every charge and purchase."""
+async def leaves(request: Request[Any, Any, Any], market: NamedDependency[Market]) -> Response[list[dict[str, Any]]]:
+    """Return leaves in order, in pages: no leaf holds an answer, but they hold every charge and purchase.
+
+    `start` is the index of the first one wanted.
+    """
     wanted = read_query(request, LeavesQuery)
 
     def read(connection: Connection) -> list[dict[str, Any]]:
         return [
             {"index": index, "hash": digest.hex(), "leaf": msgspec.json.decode(body)}
-            for index, body, digest in leaf_bodies(connection, wanted.start, wanted.count)
+            for index, body, digest in leaf_bodies(connection, wanted.start, wanted.count + 1)
         ]
 
-    return await market.database.read(read)
+    found = await market.database.read(read)
+    return page(request, found, wanted.count, lambda leaf: int(leaf["index"]) + 1, name="start")
 
 
 @get("/v1/log/proofs/inclusion", opt={"roles": EVERYBODY, "query": InclusionQuery, "refuses": (NotFoundError,)})

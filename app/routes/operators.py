@@ -7,8 +7,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection
 
-from app.asks import AccountsQuery
-from app.audit.freezing import frozen
+from app.asks import IdPageQuery
+from app.audit.freezing import count_frozen
 from app.auth.accounts import Caller, Role, change_ceiling, holder_of, issue_key, revoke_key, suspend_account
 from app.auth.register import holder_view, holders, key_view, keys_of
 from app.clock import time_text
@@ -25,13 +25,13 @@ __all__ = ["account", "accounts", "ceiling", "issue", "keys", "lift", "metrics",
 OPERATORS = {"roles": (Role.OPERATOR,), "refuses": (NotFoundError,)}
 
 
-@get("/v1/accounts", opt={"roles": (Role.OPERATOR,), "query": AccountsQuery})
+@get("/v1/accounts", opt={"roles": (Role.OPERATOR,), "query": IdPageQuery})
 async def accounts(
     request: Request[Caller, Any, Any],
     market: NamedDependency[Market],
 ) -> Response[list[HolderView]]:
     """Return accounts, oldest first, in pages: `after` is the last `account` seen."""
-    wanted = read_query(request, AccountsQuery)
+    wanted = read_query(request, IdPageQuery)
     found = await market.database.read(
         lambda connection: holders(connection, after=wanted.after, count=wanted.count + 1)
     )
@@ -44,10 +44,19 @@ async def account(account: FromPath[str], market: NamedDependency[Market]) -> Ho
     return await market.database.read(lambda connection: holder_view(connection, account))
 
 
-@get("/v1/accounts/{account:str}/keys", opt=OPERATORS)
-async def keys(account: FromPath[str], market: NamedDependency[Market]) -> list[KeyView]:
-    """Return an account's API keys, oldest first, revoked ones included; never a key itself."""
-    return await market.database.read(lambda connection: keys_of(connection, account))
+@get("/v1/accounts/{account:str}/keys", opt=OPERATORS | {"query": IdPageQuery})
+async def keys(
+    request: Request[Caller, Any, Any], account: FromPath[str], market: NamedDependency[Market]
+) -> Response[list[KeyView]]:
+    """Return an account's API keys, oldest first, revoked ones included, in pages; never a key itself.
+
+    `after` is the last `key` seen.
+    """
+    wanted = read_query(request, IdPageQuery)
+    found = await market.database.read(
+        lambda connection: keys_of(connection, account, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: each.key)
 
 
 @post("/v1/accounts/{account:str}/keys", opt=OPERATORS, status_code=201)
@@ -130,7 +139,7 @@ async def ceiling(
 async def metrics(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[bytes]:
     """Return the metrics of all workers in Prometheus' text form: routes, statuses and times; nobody's id."""
     telemetry: Telemetry = request.app.state.telemetry
-    telemetry.frozen(len(await market.database.read(frozen)))
+    telemetry.frozen(await market.database.read(count_frozen))
     return Response(telemetry.metrics(), media_type=METRICS_TYPE)
 
 

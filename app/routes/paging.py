@@ -28,16 +28,24 @@ def read_query(request: Request[Any, Any, Any], kind: type[Q]) -> Q:
 
 
 def page(
-    request: Request[Any, Any, Any], found: Sequence[T], count: int, cursor: Callable[[T], str | int]
+    request: Request[Any, Any, Any],
+    found: Sequence[T],
+    count: int,
+    cursor: Callable[[T], str | int],
+    *,
+    name: str = "after",
+    path: str | None = None,
+    status: int = 200,
 ) -> Response[list[T]]:
     """Return the first `count` of what was found (one more was asked for) and, if there is more, the next page's link.
 
-    The link repeats the request's own query, encoded anew, with `after` at the last item shown.
+    The link repeats the request's own query, encoded anew, with the parameter `name` at the cursor of the last item
+    shown; it leads to the list itself, or to `path`, whose first page this is.
     """
     shown = list(found[:count])
     headers = {}
     if len(found) > count:
-        query = [pair for pair in request.query_params.multi_items() if pair[0] != "after"]
-        target = urlencode([*query, ("after", str(cursor(shown[-1])))])
-        headers["Link"] = f'<{request.url.path}?{target}>; rel="next"'
-    return Response(shown, headers=headers)
+        query = [pair for pair in request.query_params.multi_items() if pair[0] != name]
+        target = urlencode([*query, (name, str(cursor(shown[-1])))])
+        headers["Link"] = f'<{path or request.url.path}?{target}>; rel="next"'
+    return Response(shown, headers=headers, status_code=status)

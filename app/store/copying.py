@@ -13,7 +13,7 @@ from app.log.journal import current_head
 from app.store.database import migrate, upgrade, write_once
 from app.store.panel_schema import panels  # noqa: F401 - the panels' tables join the metadata
 from app.store.recording import read_position
-from app.store.schema import metadata
+from app.store.schema import export_frames, metadata
 
 __all__ = ["dump_rows", "head_of_rows", "load_rows"]
 
@@ -22,11 +22,13 @@ _PAGE = 500
 
 
 def dump_rows(engine: Engine, file: IO[bytes]) -> None:
-    """Write every row of every table, parents before children, as of one moment."""
+    """Write every row of every table, parents before children, as of one moment; not what exports hold."""
     with engine.connect() as connection, connection.begin():
         revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
         _put(file, [str(revision), read_position(connection).mark.n, current_head(connection)])
         for table in metadata.sorted_tables:
+            if table is export_frames:
+                continue
             columns = [str(column.name) for column in table.columns]
             with connection.execution_options(yield_per=_PAGE).execute(select(table)) as result:
                 for page in result.partitions():

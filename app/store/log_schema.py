@@ -5,6 +5,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     String,
@@ -16,6 +17,7 @@ from app.store.metadata import metadata
 
 __all__ = [
     "audit_reports",
+    "export_frames",
     "exports",
     "frozen_chains",
     "heads",
@@ -110,6 +112,7 @@ jobs = Table(
     Column("ended_at", String(32)),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("request_json", Text, nullable=False, server_default="{}"),
+    Index(None, "account_id", "created_at"),
 )
 
 exports = Table(
@@ -124,5 +127,17 @@ exports = Table(
     Column("size", BigInteger, nullable=False),
     Column("created_at", String(32), nullable=False),
     Column("expires_at", String(32), nullable=False),
+    Column("blob", String(40), nullable=False, server_default=""),
+    Column("frames", Integer, nullable=False, server_default="0"),
 )
-"""Each has a sealed file below the state folder of the machine that made it."""
+"""Each has its frames below, where any machine reads them."""
+
+export_frames = Table(
+    "export_frames",
+    metadata,
+    Column("blob", String(40), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("job_id", String(40), nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+)
+"""What one attempt at an export wrote, sealed. In no record and no backup of rows: what is lost is asked for again."""

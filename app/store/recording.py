@@ -21,7 +21,7 @@ from app.store.schema import heads, leaves, redo_position
 
 __all__ = ["Position", "Recorder", "note_changes", "read_position"]
 
-_UNRECORDED = {"leaves", "heads", "quotes", "redo_position", "redo_records"}
+_UNRECORDED = {"leaves", "heads", "quotes", "export_frames", "redo_position", "redo_records"}
 _READS = re.compile(r"\s*(SELECT|PRAGMA|EXPLAIN|LOCK|SAVEPOINT|RELEASE|ROLLBACK)\b", re.IGNORECASE)
 _CHANGES = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)', re.IGNORECASE)
 _NOTES = "tiermarket.changes"
@@ -38,7 +38,7 @@ class Position:
 
 
 def note_changes(engine: Engine) -> None:
-    """Note the statements of recorded transactions as they run; quotes lapse by themselves and are left out."""
+    """Note the statements of recorded transactions as they run; quotes and what exports hold lapse and are left out."""
 
     def executed(
         connection: Connection, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool

@@ -15,6 +15,7 @@ from app.store.catalog_schema import (
 )
 from app.store.log_schema import (
     audit_reports,
+    export_frames,
     exports,
     frozen_chains,
     heads,
@@ -55,6 +56,7 @@ __all__ = [
     "datasets",
     "draws",
     "entitlements",
+    "export_frames",
     "exports",
     "frozen_chains",
     "heads",

@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,20 +15,22 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from litestar.testing import TestClient
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import delete, select
 
 from app.audit.verify import verify_export
-from app.auth.accounts import Caller, Role, create_account
+from app.auth.accounts import Role, create_account
 from app.clock import utc_now
 from app.errors import IntegrityError
-from app.exports import work
-from app.exports.sealed import Sealer, open_sealed
+from app.exports import sealed, work
+from app.exports.requests import AnswersExport
+from app.exports.sealed import Sealer, unsealed
 from app.exports.shelf import MOST_KEPT
 from app.exports.work import EXPORT, request_text
+from app.jobs.runner import Task
 from app.keyring import Keyring
 from app.main import build_app
 from app.settings import Settings
-from app.store.schema import entitlements, exports, jobs
+from app.store.schema import entitlements, export_frames, exports, jobs
 from app.wire import ExportRequest
 from tests.app.test_readings import LADDER, MEANS, MEDIAN, REACHED
 from tests.conftest import HISTOGRAM, TOTAL, Fair, Person
@@ -64,9 +66,15 @@ def fetch(fair: Fair, who: Person, export: dict[str, Any], **headers: str) -> An
     return fair.client.get(export["path"], headers=who.headers | headers)
 
 
-def files_of(fair: Fair) -> list[str]:
-    folder = fair.market.settings.state / "exports"
-    return sorted(path.name for path in folder.iterdir())
+def blobs_of(fair: Fair) -> list[str]:
+    """The exports whose frames are in the store, and "" for frames of none."""
+    blobs = select(export_frames.c.blob, exports.c.id).outerjoin(exports, exports.c.blob == export_frames.c.blob)
+    found = fair.market.database.read_now(lambda c: c.execute(blobs.distinct()).all())
+    return sorted(row.id or "" for row in found)
+
+
+def act(fair: Fair, statement: Any) -> None:
+    fair.market.database.submit(lambda connection: connection.execute(statement) and None).result()
 
 
 @pytest.mark.parametrize(
@@ -215,18 +223,21 @@ def left(fair: Fair, who: Person, what: dict[str, Any], name: str = "job_00") ->
     return name
 
 
-@pytest.mark.parametrize("died", ["in the file", "before the row", "after the row"])
+@pytest.mark.parametrize("died", ["in its frames", "before the row", "after the row"])
 def test_an_export_whose_worker_died_is_made_once_by_the_next(
     fair: Fair, died: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buyer = fair.person()
     fair.buy(buyer, fair.product(fair.dataset()), "1")
     name = left(fair, buyer, ANSWERS)
-    folder = work.export_folder(fair.market)
-    if died == "in the file":
-        (folder / "export_00.part").write_bytes(b"half")
+    if died == "in its frames":
+        act(fair, export_frames.insert().values(blob="blob_1", place=0, job_id=name, sealed=b"half"))
     elif died == "before the row":
-        (folder / "export_00").write_bytes(b"whole, but never announced")
+        monkeypatch.setattr(work, "keep", lambda *_: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            work.export_job(fair.market, Task(name, buyer.account, request_text(AnswersExport()), lambda _: None))
+        monkeypatch.undo()
+        assert blobs_of(fair) == [""]
     fair.client.blocking_portal.call(fair.market.jobs.take_over)
     settle(fair)
     if died == "after the row":
@@ -238,25 +249,8 @@ def test_an_export_whose_worker_died_is_made_once_by_the_next(
         settle(fair)
     ended = job(fair, buyer, name)
     assert (ended["state"], ended["result"]["export"]) == ("done", "export_00")
-    assert (fair.stored()["exports"], files_of(fair)) == (1, ["export_00"])
+    assert (fair.stored()["exports"], blobs_of(fair)) == (1, ["export_00"])
     assert zipfile.ZipFile(io.BytesIO(fetch(fair, buyer, ended["result"]).content)).testzip() is None
-
-
-def test_a_sweep_leaves_what_another_worker_began_after_it_looked(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
-    buyer, other = fair.person(), fair.person()
-    fair.buy(buyer, fair.product(fair.dataset()), "1")
-    folder, look = work.export_folder(fair.market), work.active_caller
-    (folder / "export_dead.part").write_bytes(b"of a worker that died")
-
-    def looks_and_another_begins(connection: Connection, account: str) -> Caller:
-        found = look(connection, account)
-        left(fair, other, ANSWERS, "job_ff")
-        (folder / "export_ff.part").write_bytes(b"half")
-        return found
-
-    monkeypatch.setattr(work, "active_caller", looks_and_another_begins)
-    export = made(fair, buyer, ANSWERS)
-    assert files_of(fair) == sorted([export["export"], "export_ff.part"])
 
 
 def test_a_suspended_account_gets_no_export_from_its_job(fair: Fair) -> None:
@@ -268,7 +262,7 @@ def test_a_suspended_account_gets_no_export_from_its_job(fair: Fair) -> None:
     settle(fair)
     row = fair.market.database.read_now(lambda c: c.execute(select(jobs).where(jobs.c.id == name)).one())
     assert row.state == "failed"
-    assert (fair.stored()["exports"], files_of(fair)) == (0, [])
+    assert (fair.stored()["exports"], blobs_of(fair)) == (0, [])
 
 
 def test_nothing_of_an_answer_is_in_clear_at_rest(fair: Fair) -> None:
@@ -276,19 +270,18 @@ def test_nothing_of_an_answer_is_in_clear_at_rest(fair: Fair) -> None:
     sold = fair.buy(buyer, fair.product(fair.dataset(), TOTAL), "1")
     made(fair, buyer, ANSWERS)
     (digits,) = sold["answer"]["values"]
-    (name,) = files_of(fair)
-    path = fair.market.settings.state / "exports" / name
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert digits.encode() not in path.read_bytes()
-    rows = fair.market.database.read_now(lambda c: str(c.execute(select(exports)).all()))
-    assert digits not in rows
+    for table in (exports, export_frames):
+        rows = fair.market.database.read_now(lambda c, table=table: str(c.execute(select(table)).all()))
+        assert rows != "[]"
+        assert digits not in rows
 
 
-def test_a_lost_file_is_said_and_made_again(fair: Fair) -> None:
+@pytest.mark.parametrize("lost", [export_frames.c.place >= 0, export_frames.c.place == 1])
+def test_lost_frames_are_said_and_made_again(fair: Fair, lost: Any) -> None:
     buyer = fair.person()
     fair.buy(buyer, fair.product(fair.dataset()), "1")
     first = made(fair, buyer, ANSWERS)
-    (fair.market.settings.state / "exports" / first["export"]).unlink()
+    act(fair, delete(export_frames).where(lost))
     assert fetch(fair, buyer, first).status_code == 503
     second = made(fair, buyer, ANSWERS)
     assert second["export"] != first["export"]
@@ -311,7 +304,8 @@ def test_beyond_the_most_kept_the_oldest_gives_way(fair: Fair) -> None:
     assert fetch(fair, other, others).status_code == 200
     dropped = fair.client.delete(kept[-1]["path"], headers=buyer.headers)
     assert dropped.json() == {"export": kept[-1]["export"]}
-    assert kept[-1]["export"] not in files_of(fair)
+    assert kept[-1]["export"] not in blobs_of(fair)
+    assert "" not in blobs_of(fair)
     assert fetch(fair, buyer, kept[-1]).status_code == 404
 
 
@@ -341,7 +335,7 @@ def test_an_export_lapses_with_its_time(tmp_path: Path) -> None:
         second = made(fair, auditor, LOG)
         assert second["export"] != export["export"]
         made(fair, auditor, LOG)
-        assert files_of(fair) == [second["export"]], "the lapsed one's row and file are gone"
+        assert blobs_of(fair) == [second["export"]], "the lapsed one's row and frames are gone"
 
 
 @pytest.fixture
@@ -349,33 +343,34 @@ def ring(tmp_path: Path) -> Keyring:
     return Keyring.create(tmp_path / "keys.json")
 
 
-def sealed(path: Path, ring: Keyring, name: str, size: int) -> bytes:
-    body = bytes(range(256)) * (size // 256)
-    with Sealer(path, ring, name, b"label") as out:
+def written(ring: Keyring, name: str, size: int) -> tuple[bytes, list[bytes]]:
+    """Contents, and the frames that they are sealed in."""
+    body, stored = bytes(range(256)) * (size // 256), list[bytes]()
+
+    def put(place: int, frames: Sequence[bytes]) -> None:
+        assert place == len(stored)
+        stored.extend(frames)
+
+    with Sealer(put, ring, name, b"label") as out:
         for start in range(0, size, 100_000):
             out.write(body[start : start + 100_000])
-    return body
+    assert (out.frames, out.size) == (len(stored), size)
+    return body, stored
 
 
-def frames(raw: bytes) -> Iterator[bytes]:
-    while raw:
-        length = 4 + int.from_bytes(raw[:4], "big")
-        yield raw[:length]
-        raw = raw[length:]
+def read(ring: Keyring, name: str, frames: Sequence[bytes]) -> list[bytes]:
+    return list(unsealed(dict(enumerate(frames)).get, len(frames), ring, name))
 
 
-@pytest.mark.parametrize("size", [0, 256, 2**18, 2**18 + 256, 2**20])
-def test_a_sealed_file_gives_what_was_written(tmp_path: Path, ring: Keyring, size: int) -> None:
-    body = sealed(tmp_path / "a", ring, "a", size)
-    label, *rest = open_sealed(tmp_path / "a", ring, "a")
+@pytest.mark.parametrize("size", [0, 256, 2**18, 2**18 + 256, 2**20, 2**21])
+def test_sealed_frames_give_what_was_written(ring: Keyring, size: int) -> None:
+    body, frames = written(ring, "a", size)
+    label, *rest = read(ring, "a", frames)
     assert (label, b"".join(rest)) == (b"label", body)
-    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
 
 
-def test_a_sealed_file_that_is_cut_swapped_renamed_or_altered_is_refused(tmp_path: Path, ring: Keyring) -> None:
-    path = tmp_path / "a"
-    sealed(path, ring, "a", 2**20)
-    parts = list(frames(path.read_bytes()))
+def test_frames_that_are_cut_swapped_renamed_or_altered_are_refused(ring: Keyring) -> None:
+    _, parts = written(ring, "a", 2**20)
     assert len(parts) == 5
     flipped = bytearray(parts[2])
     flipped[100] ^= 1
@@ -386,22 +381,41 @@ def test_a_sealed_file_that_is_cut_swapped_renamed_or_altered_is_refused(tmp_pat
         [parts[0], parts[2], parts[1], *parts[3:]],
         [*parts[:2], bytes(flipped), *parts[3:]],
     ]
-    for broken in [*bad, [*parts, parts[-1]], [b"".join(parts)[:-3]]]:
-        path.write_bytes(b"".join(broken))
+    for broken in [*bad, [*parts, parts[-1]], [*parts[:-1], parts[-1][:-3]]]:
         with pytest.raises(IntegrityError):
-            list(open_sealed(path, ring, "a"))
-    path.write_bytes(b"".join(parts))
+            read(ring, "a", broken)
     with pytest.raises(IntegrityError):
-        list(open_sealed(path, ring, "b"))
-    assert len(list(open_sealed(path, ring, "a"))) == 5
+        read(ring, "b", parts)
+    assert len(read(ring, "a", parts)) == 5
+    del (held := dict(enumerate(parts)))[3]
+    with pytest.raises(IntegrityError):
+        list(unsealed(held.get, len(parts), ring, "a"))
 
 
-def test_a_failed_writer_leaves_no_file(tmp_path: Path, ring: Keyring) -> None:
+def test_a_failed_writer_seals_no_last_frame(ring: Keyring) -> None:
+    stored: list[bytes] = []
+
     def dies() -> None:
-        with Sealer(tmp_path / "a", ring, "a", b"") as out:
-            out.write(b"x")
+        with Sealer(lambda _, frames: stored.extend(frames), ring, "a", b"") as out:
+            out.write(bytes(2**20))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         dies()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["keys.json"]
+    with pytest.raises(IntegrityError):
+        read(ring, "a", stored)
+
+
+def test_an_export_that_is_too_large_is_refused_by_its_size(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    fair.buy(fair.person(), fair.product(fair.dataset()), "1")
+    auditor = fair.person("auditor")
+    monkeypatch.setattr(sealed, "MOST_BYTES", 2_000)
+    name = ask(fair, auditor, LOG).json()["job"]
+    settle(fair)
+    ended = job(fair, auditor, name)
+    assert (ended["state"], ended["result"]["type"]) == ("failed", "conflict")
+    assert "2000 bytes" in ended["result"]["detail"]
+    assert fair.client.get("/v1/exports", headers=auditor.headers).json() == []
+    monkeypatch.undo()
+    fair.client.blocking_portal.call(work.sweep_exports, fair.market)
+    assert (fair.stored()["exports"], blobs_of(fair)) == (0, [])

@@ -83,6 +83,7 @@ MATRIX: dict[tuple[str, str], set[str]] = {
     ("GET", "/v1/exports"): {"buyer", "analyst", "owner", "auditor"},
     ("GET", "/v1/exports/{export}"): {"buyer", "analyst", "owner", "auditor"},
     ("DELETE", "/v1/exports/{export}"): {"buyer", "analyst", "owner", "auditor"},
+    ("GET", "/v1/jobs"): ALL,
     ("GET", "/v1/jobs/{job}"): ALL,
     ("GET", "/v1/log/head"): ALL,
     ("GET", "/v1/log/leaves"): {"auditor", "operator"},

@@ -2,11 +2,6 @@
 
 from typing import Any
 
-import pytest
-
-from app.errors import InvalidRequestError
-from app.strict import check_typed
-from app.wire import ProductRequest, QuoteRequest, WithdrawalRequest
 from tests.conftest import HISTOGRAM, Fair
 
 
@@ -38,21 +33,3 @@ def test_no_route_reads_text_as_a_number_or_a_bit(fair: Fair) -> None:
         refused(fair, owner, f"/v1/products/{product['product']}/withdrawal", {"reason": "r", "faulty": bit})
     held = {"currency": "EUR", "reference": "r", "amount_minor": 1}
     assert fair.client.post(f"/v1/accounts/{buyer.account}/deposits", json=held, headers=operator).status_code == 201
-
-
-@pytest.mark.parametrize(
-    ("kind", "raw"),
-    [
-        (QuoteRequest, b'{"product": "p", "rows": "null"}'),
-        (WithdrawalRequest, b'{"reason": "r", "faulty": "false"}'),
-        (ProductRequest | None, b'"null"'),
-    ],
-)
-def test_what_lenient_readers_alone_take_is_refused(kind: Any, raw: bytes) -> None:
-    with pytest.raises(InvalidRequestError, match="as JSON writes them"):
-        check_typed("body", raw, kind)
-
-
-@pytest.mark.parametrize("raw", [b'{"product": "p", "rows": 5}', b'{"product": "p", "rows": null}', b'{"rows": "x"}'])
-def test_what_is_one_to_everybody_or_to_nobody_is_left_to_the_route(raw: bytes) -> None:
-    check_typed("body", raw, QuoteRequest)
