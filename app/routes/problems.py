@@ -49,7 +49,10 @@ def problems_plugin() -> ProblemDetailsPlugin:
 
 
 async def check_body(request: Request[Any, Any, Any]) -> None:
-    """Refuse a body that repeats a key, holds NaN or an infinity, or nests without end: parsers differ on these."""
+    """Refuse a body that repeats a key, holds NaN or an infinity, or nests without end: parsers differ on these.
+
+    A body that says it is something else than JSON is refused as well; one that says nothing is read as JSON.
+    """
     if request.method not in ("POST", "PUT", "PATCH"):
         return
     try:
@@ -58,6 +61,8 @@ async def check_body(request: Request[Any, Any, Any]) -> None:
         raise InvalidRequestError("body: expected the whole of it, got a part") from None
     if not raw:
         return
+    if request.content_type[0] not in ("", "application/json"):
+        raise InvalidRequestError("body: expected JSON (Content-Type: application/json), got another type")
     check_json("body", raw)
 
 

@@ -1,6 +1,7 @@
 """A body that ends before it is whole is the client's doing: 400, no alarm, and nothing stored."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -48,3 +49,16 @@ def test_a_client_that_hangs_up_in_its_body_is_no_error_of_ours(fair: Fair, firs
     assert b"expected the whole of it" in sent[1]["body"]
     assert fair.stored() == before
     assert fair.order(buyer, quote).status_code == 201, "the key is still free"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
+def test_a_body_that_says_it_is_no_json_is_refused(fair: Fair, kind: str) -> None:
+    quote = {"product": fair.product(fair.dataset())["product"], "epsilon": "1"}
+    raw, key = json.dumps(quote).encode(), fair.person().headers
+    before = fair.stored()
+    response = fair.client.post("/v1/quotes", content=raw, headers=key | {"Content-Type": kind})
+    assert response.status_code == 400, response.text
+    assert "application/json" in response.json()["detail"]
+    assert fair.stored() == before
+    for good in ({}, {"Content-Type": "application/json; charset=utf-8"}):
+        assert fair.client.post("/v1/quotes", content=raw, headers=key | good).status_code == 201
