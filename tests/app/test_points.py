@@ -509,3 +509,19 @@ def test_panels_are_found_by_the_words_of_their_axes(shop: Fair, sold: Any) -> N
     for words, there in (("delay cancelled", True), ("05h", True), ("minute", False)):
         found = shop.client.get("/v1/panels", params={"q": words, "count": 200}, headers=shop.owner().headers).json()
         assert (panel in {each["panel"] for each in found}) == there
+
+
+def test_readings_of_a_grid_are_tables_with_their_variances(shop: Fair, sold: Any) -> None:
+    panel, buyer, _, _ = sold
+    heads = {
+        "histogram": "key,value,lower,upper,epsilon,variance_bound,variance",
+        "quantile": "key,epsilon,rank_radius",
+    }
+    for kind, head in heads.items():
+        wanted = {"type": kind, "axis": "delay"} | ({"share": "0.5"} if kind == "quantile" else {})
+        sent = {"round": 1, "epsilon": "1", "reading": wanted}
+        headers = buyer.headers | {"Accept": "text/csv"}
+        response = shop.client.post(f"/v1/panels/{panel['panel']}/readings", json=sent, headers=headers)
+        assert response.status_code == 201, response.text
+        assert response.text.splitlines()[0] == head
+        assert len(response.text.splitlines()) == (5 if kind == "histogram" else 2)
