@@ -15,7 +15,7 @@ from tiers.local.planning import plan_subset, template_ratios
 from tiers.metric.linear import prefix_strategy
 from tiers.metric.ranges import Grid, variance_bound
 
-__all__ = ["PANEL_PICTURES", "dense_menu", "plot_menu", "plot_ranges"]
+__all__ = ["PANEL_PICTURES", "dense_menu", "plot_menu", "plot_points", "plot_ranges"]
 
 _DOMAIN = 32
 
@@ -48,7 +48,7 @@ def plot_ranges(path: Path) -> None:
     sizes, flips = 2 ** np.arange(2, 11), Flips(Fraction(1))
 
     def paint(axes: Axes) -> None:
-        flat = [variance_bound(Grid(int(m), 1, flips), 1, [(2, 3)]) for m in sizes]
+        flat = [variance_bound(Grid((int(m),), flips), 1, [(2, 3)]) for m in sizes]
         prefix = [float(prefix_strategy(min(int(m), 64), 1.0).errors(1).max()) for m in sizes]
         axes.plot(sizes, prefix, "s-", color="#999999", label="Laplace prefixes, ε a step")
         axes.plot(sizes, flat, "o-", color="#1f5f99", label="flips, ε a step")
@@ -61,7 +61,28 @@ def plot_ranges(path: Path) -> None:
     save_figure([paint], path)
 
 
-PANEL_PICTURES: dict[str, Callable[[Path], None]] = {"panels-menu.svg": plot_menu, "panels-ranges.svg": plot_ranges}
+def plot_points(path: Path) -> None:
+    """Draw the variance bound of a box of three axes by ε a step: sides that are whole cost nothing."""
+    steps = [Fraction(n, 10) for n in range(2, 41, 2)]
+
+    def paint(axes: Axes) -> None:
+        for sides, colour in ((1, "#999999"), (2, "#b35900"), (3, "#1f5f99")):
+            box = [(2, 3)] * sides + [(1, 16)] * (3 - sides)
+            bounds = [variance_bound(Grid((16, 16, 16), Flips(epsilon)), 1, box) for epsilon in steps]
+            axes.plot([float(e) for e in steps], bounds, "o-", color=colour, label=f"{sides} of 3 sides not whole")
+        axes.set_yscale("log")
+        axes.set_xlabel("ε a step")
+        axes.set_ylabel("variance bound of a box, a person")
+        axes.legend(frameon=False)
+
+    save_figure([paint], path)
+
+
+PANEL_PICTURES: dict[str, Callable[[Path], None]] = {
+    "panels-menu.svg": plot_menu,
+    "panels-ranges.svg": plot_ranges,
+    "panels-points.svg": plot_points,
+}
 
 
 if __name__ == "__main__":

@@ -218,11 +218,11 @@ def _stream(quick: bool) -> list[Row]:
 def _ranges(quick: bool) -> list[Row]:
     """Everybody's bits are turned exactly; the tables of observations are summed run by run."""
     m, people, ranges = 256, 20_000 if quick else 1_000_000, 60
-    grid, generator = Grid(m, 2, Flips(Fraction(1))), np.random.default_rng(2)
+    grid, generator = Grid((m, m), Flips(Fraction(1))), np.random.default_rng(2)
     places = np.clip(generator.normal((100, 150), (30, 40), (people, 2)).round(), 1, m).astype(np.int64)
     observed = np.zeros((m, m))
     for part, signs in _turned(grid, places):
-        observed += grid.observe(signs) if part else 0.0
+        observed += grid.observe(signs.swapaxes(0, 1)) if part else 0.0
     wanted = [
         tuple((low, high) for low, high in np.sort(generator.integers(2, m, (2, 2)), axis=1).tolist())
         for _ in range(ranges)
@@ -259,12 +259,13 @@ def _ranges(quick: bool) -> list[Row]:
 
 def _turned(grid: Grid, places: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
     words, run = fresh(), 4096
-    each = 2 * grid.values // 64
+    values = grid.sizes[0]
+    each = 2 * values // 64
     for at in range(0, len(places), run):
         part = places[at : at + run]
         turns = flip_words(words, at * each, len(part) * each, grid.flips.flip)
-        bits = np.unpackbits(turns.view(np.uint8), bitorder="little").reshape(len(part), 2, grid.values)
-        true = np.where(np.arange(1, grid.values + 1) >= part[:, :, None], 1, -1).astype(np.int8)
+        bits = np.unpackbits(turns.view(np.uint8), bitorder="little").reshape(len(part), 2, values)
+        true = np.where(np.arange(1, values + 1) >= part[:, :, None], 1, -1).astype(np.int8)
         signs = true * (1 - 2 * bits.astype(np.int8))
         signs[..., -1] = 1
         yield len(part), signs

@@ -194,8 +194,8 @@ class Receipt:
                 internal: an analyst's, for nothing. commitment: the answer's hiding commitment. leaf_index, leaf_hash:
                 the sale's leaf of the log. key: number of the key that signs. previous: SHA-256 of the buyer's receipt
                 before it, None for the first. half_width: of the tier's 95 % bar, in steps; joint_half_width: what a
-                part of a mean keeps to, so that both parts do together 95 % of the time. The other fields are what
-                they are called.
+                part of a mean keeps to, so that both parts do together 95 % of the time. guarantee: what ε promises, in
+                words, where it is a step's and not any two values'. The other fields are what they are called.
     Raises:     InvalidInvoiceError: blank texts, a budget that is no decimal, or a malformed digest.
                 InvalidPriceError: a negative or fractional charge.
     Example:
@@ -224,6 +224,7 @@ class Receipt:
     previous: str | None = None
     half_width: str | None = None
     joint_half_width: str | None = None
+    guarantee: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("order", "pseudonym", "at", "fingerprint", "snapshot", "licence"):

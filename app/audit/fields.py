@@ -100,6 +100,9 @@ CHECKED: dict[Field, str] = {
     ("panel", "currency"): "A3 panel-currency",
     ("panel", "licence"): "A3 panel-licence",
     ("panel", "budget_nano"): "A3 panel-budget",
+    ("panel", "axes"): "A1 panel-axes",
+    ("panel", "metric"): "A1 panel-metric",
+    ("panel-tier", "across"): "A1 panel-across",
     ("panel-tier", "epsilon"): "A1 panel-plan",
     ("panel-tier", "law"): "A1 panel-plan",
     ("panel-tier", "price_minor"): "A3 panel-prices",
@@ -133,6 +136,10 @@ PARTLY: dict[Field, str] = {
     ): "opened at or below the highest issued tier; above it, it stays closed until sold",
     ("draw", "key_hash"): "opened for draws whose parents are issued; the noise of a truth draw is never shown",
     ("panel", "domain"): "its values differ, and as many as the rounds say; that devices have them is the owner's word",
+    (
+        "panel",
+        "axes",
+    ): "as many values as its laws say, and no two the same; that devices have them is the owner's word",
     ("panel", "budget_nano"): "one round fits in it; what each device spends is kept with its reports",
     (
         "panel-round",

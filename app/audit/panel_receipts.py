@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Collection
+from fractions import Fraction
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from app.audit.panels import PanelAudit, signed_round
 from app.audit.reading import UNREADABLE
 from app.audit.receipts import Bundle, verify_bundle
 from app.log import leaves as log_leaves
+from app.log.axes import metric_of
 from app.log.heads import TreeHead, public_key, verify_document
 from app.log.merkle import leaf_hash, verify_inclusion
 from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf, round_identity, tier_identity
@@ -115,10 +117,19 @@ def _verify(
     named = (round_identity(sale.panel, sale.round), tier_identity(sale.rank, tier.epsilon, tier.law), tier.epsilon)
     said = (receipt["chain"], receipt["law"], receipt["epsilon"])
     need(said == named, "A1", "tier-of-receipt", receipt["law"], "the sold tier has another name, or another ε")
+    told, due = receipt.get("guarantee"), _promises(panel, tier.epsilon)
+    need(told in due, "A1", "promise-of-receipt", told, due[0] or "ε for any two values, which needs no word")
     counts = np.array(bundle.counts, np.int64)
     sealed = counts_commitment(bytes.fromhex(bundle.opening), counts)
     need(hmac.compare_digest(sealed, tier.counts), "A7", "commitment", tier.counts, sealed[:16])
     need(tier.counts == receipt["commitment"], "A7", "counts-of-round", receipt["commitment"], tier.counts[:16])
+
+
+def _promises(panel: PanelLeaf, epsilon: str) -> list[str | None]:
+    """Return what a receipt may say of ε; of flips that opened before leaves told it, older receipts say nothing."""
+    metric = metric_of([panel.size]) if panel.metric is None and panel.mechanism == "flips" else panel.metric
+    told = None if metric is None else metric.text(Fraction(epsilon))
+    return [told] if panel.metric is not None else [told, None]
 
 
 def _check_round(

@@ -9,7 +9,9 @@ from app.audit.reading import UNREADABLE
 from app.errors import InvalidRequestError
 from app.log.heads import public_key
 from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf
-from app.panels.mechanism import read_plan
+from app.panels.mechanism import BY_STEPS, read_plan
+from app.panels.plans.base import Plan
+from app.panels.plans.points import PointsPlan
 from tiers.audit.findings import Finding
 from tiers.budget import Ladder, decimal_text, nano_up
 from tiers.local.columns.chain import SAMPLER
@@ -33,13 +35,14 @@ class PanelAudit:
         found, need = _needing(leaf.index)
         need(leaf.panel not in self.panels, "A4", "one-panel", leaf.panel, "opened before")
         need(len(set(leaf.domain)) == len(leaf.domain), "A1", "panel-domain", "values that differ", "one twice")
-        ordered = leaf.mechanism == "flips"
-        need(leaf.promise == ("steps" if ordered else "values"), "A1", "panel-promise", leaf.promise, leaf.mechanism)
+        promised = "steps" if leaf.mechanism in BY_STEPS else "values"
+        need(leaf.promise == promised, "A1", "panel-promise", leaf.promise, leaf.mechanism)
         try:
             ladder = Ladder.parse([Fraction(tier.epsilon) for tier in leaf.tiers])
             if [decimal_text(epsilon) for epsilon in ladder] != [tier.epsilon for tier in leaf.tiers]:
                 raise ValueError("epsilon: expected its one form, got another")
-            read_plan(leaf.mechanism, len(leaf.domain), ladder, [tier.law for tier in leaf.tiers])
+            plan = read_plan(leaf.mechanism, leaf.size, ladder, [tier.law for tier in leaf.tiers])
+            _check_steps(leaf, plan, need)
             top = nano_up(ladder.epsilons[0])
             need(leaf.budget_nano >= top, "A3", "panel-budget", str(leaf.budget_nano), f"at least {top}, for one round")
         except (*UNREADABLE, InvalidRequestError) as error:
@@ -60,7 +63,7 @@ class PanelAudit:
         if panel is None:
             need(False, "A4", "panel-of-round", record.panel, "no earlier panel's leaf")
         else:
-            planned = (panel.mechanism, len(panel.domain), [(tier.epsilon, tier.law) for tier in panel.tiers])
+            planned = (panel.mechanism, panel.size, [(tier.epsilon, tier.law) for tier in panel.tiers])
             need(said == planned, "A1", "laws-of-panel", record.mechanism, "the panel opened with others")
         need(record.reports > 0, "A4", "round-reports", "0 reports", "at least 1")
         need(record.epoch in epochs, "A2", "round-epoch", f"epoch {record.epoch}", "no earlier leaf opens it")
@@ -88,6 +91,23 @@ class PanelAudit:
         need(leaf.currency == panel.currency, "A3", "panel-currency", leaf.currency, panel.currency)
         need(leaf.licence == panel.licence, "A3", "panel-licence", leaf.licence, panel.licence)
         return found
+
+
+def _check_steps(leaf: PanelLeaf, plan: Plan, need: "_Need") -> None:
+    """Hold what a leaf says of axes and steps against its laws; flips that opened before leaves said it say nothing."""
+    axes = leaf.axes or []
+    sizes = plan.sizes if isinstance(plan, PointsPlan) else ()
+    same = sizes == tuple(len(axis.values) for axis in axes) and not (axes and leaf.domain)
+    names = [axis.name for axis in axes]
+    apart = all(len(set(each)) == len(each) for each in (names, *(axis.values for axis in axes)))
+    need(
+        same and apart, "A1", "panel-axes", f"{len(axes)} axes", "those of its laws, with names and values that differ"
+    )
+    due = None if leaf.metric is None and leaf.mechanism == "flips" else plan.metric
+    need(leaf.metric == due, "A1", "panel-metric", str(leaf.metric), str(due))
+    across = [None if due is None else due.across(epsilon) for epsilon in plan.ladder]
+    told = [tier.across for tier in leaf.tiers]
+    need(told == across, "A1", "panel-across", str(told), str(across))
 
 
 def _needing(index: int) -> "tuple[list[Finding], _Need]":

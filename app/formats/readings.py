@@ -49,7 +49,9 @@ def render_reading(read: ReadOff, wanted: Format) -> bytes:
 
 
 def panel_table(values: Sequence[Mapping[str, str]], epsilon: str, about: Mapping[str, str]) -> Table:
-    """Return a panel's reading: value and both ends of its bar a key; of a quantile the key alone.
+    """Return a panel's reading: value and both ends of its bar a key; of a quantile the key, and its radius in rank.
+
+    Of a panel with axes the variances come last: the bound, and the estimate.
 
     Example:
         >>> table = panel_table([{"key": "a", "value": "1.5", "half_width": "2.0"}], "1", {})
@@ -57,15 +59,20 @@ def panel_table(values: Sequence[Mapping[str, str]], epsilon: str, about: Mappin
         ['a', '1.5', '-0.5', '3.5', '1']
     """
     key, last = Column("key", [row["key"] for row in values]), Column("epsilon", [epsilon] * len(values))
+    extra = tuple(
+        Column(name, [Decimal(row[name]) for row in values], name)
+        for name in ("rank_radius", "variance_bound", "variance")
+        if values and all(name in row for row in values)
+    )
     if any("value" not in row for row in values):
-        return Table((key, last), about)
+        return Table((key, last, *extra), about)
     exact = [(Decimal(row["value"]), Decimal(row["half_width"])) for row in values]
     numbers = (
         Column("value", [value for value, _ in exact], "value"),
         Column("lower", [value - width for value, width in exact], "value"),
         Column("upper", [value + width for value, width in exact], "value"),
     )
-    return Table((key, *numbers, last), about)
+    return Table((key, *numbers, last, *extra), about)
 
 
 def _columns(document: Mapping[str, Any], keys: tuple[str, ...]) -> list[Column]:

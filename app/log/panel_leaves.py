@@ -4,10 +4,12 @@ No leaf holds a report, a count, a device or a key: a round's commitments hide w
 """
 
 import hashlib
+import math
 from typing import Annotated, TypeAlias
 
 import msgspec
 
+from app.log.axes import Axis, Metric
 from app.log.leaf_base import Hex, LeafBase, Natural, Text
 from tiers.canonical import canonical_bytes
 
@@ -27,29 +29,41 @@ _Laws: TypeAlias = Annotated[dict[str, _LawText], msgspec.Meta(max_length=16)]
 _Signature: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{128}\Z")]
 
 
-class PanelTier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tier of a panel's menu: what is promised, the law that keeps it, and its list price."""
+class PanelTier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One tier of a panel's menu: what is promised, the law that keeps it, and its list price.
+
+    Args:       across: where ε is a step's: the ε between the two values farthest apart.
+    """
 
     epsilon: Text
     law: _Laws
     price_minor: Natural
+    across: Text | None = None
 
 
-class PanelLeaf(LeafBase, frozen=True, kw_only=True, tag="panel"):
+class PanelLeaf(LeafBase, frozen=True, kw_only=True, tag="panel", omit_defaults=True):
     """A panel opens: its domain in order, its menu, and what one device may spend.
 
     Args:       promise: what ε means: for any two "values", or for each of the "steps" of an ordered domain.
-                budget_nano: of a device, in 10⁻⁹ of ε.
+                budget_nano: of a device, in 10⁻⁹ of ε. axes: of points: the domain, which is then empty itself. metric:
+                of a promise a step: the distance, its unit, and the steps between the two values farthest apart.
     """
 
     panel: Text
-    domain: Annotated[list[Text], msgspec.Meta(min_length=2, max_length=4096)]
+    domain: Annotated[list[Text], msgspec.Meta(max_length=4096)]
     promise: Text
     mechanism: Text
     tiers: Annotated[list[PanelTier], msgspec.Meta(min_length=1, max_length=64)]
     currency: Text
     licence: Text
     budget_nano: Natural
+    axes: Annotated[list[Axis], msgspec.Meta(min_length=1, max_length=3)] | None = None
+    metric: Metric | None = None
+
+    @property
+    def size(self) -> int:
+        """Return how many values the domain has: of axes, how many points."""
+        return math.prod(len(axis.values) for axis in self.axes) if self.axes else len(self.domain)
 
 
 class TierRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -104,12 +104,15 @@ def _panel(view: PanelView) -> _Panel:
     tiers = [
         {
             "epsilon": tier.epsilon,
+            "across": tier.across or "",
             "price": Money(tier.price_minor, view.currency).text(),
             "bound": f"{float(tier.count_bar) * newest.reports**0.5:,.0f}",
         }
         for tier in view.tiers
     ]
     shown = ", ".join(view.domain[:_VALUES]) + (", …" if len(view.domain) > _VALUES else "")
+    if view.axes:
+        shown = ", ".join(f"{axis.name} ({len(axis.values)} values, a step is {axis.unit})" for axis in view.axes)
     return _Panel(view, shown, len(view.rounds), f"{newest.reports:,}", tiers)
 
 

@@ -94,7 +94,7 @@ def reading(connection: Connection, market: Market, who: Caller, panel: str, ask
         epsilon=decimal_text(found.plan.ladder.epsilons[rank]),
         reports=record.reports,
         confidence="0.95",
-        values=read(found.plan, rank, found.domain, counts, record.reports, asked.reading),
+        values=read(found.plan, rank, found.domain, counts, record.reports, asked.reading, axes=found.axes),
     )
 
 

@@ -1,5 +1,6 @@
 """The panels' desk: opens them, logs and stores closed rounds, and stops what an audit refutes."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -13,6 +14,7 @@ from app.clock import new_id
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.money import balance
+from app.log.axes import Axis, read_axes
 from app.log.journal import append
 from app.log.panel_leaves import PanelLeaf, PanelTier, RoundLeaf, tier_identity
 from app.panels.mechanism import choose, plan_of, read_plan
@@ -65,11 +67,17 @@ class Panel:
     round: int
     leaf_index: int | None
     stopped: str | None
+    axes: tuple[Axis, ...] = ()
 
     @property
     def promise(self) -> str:
         """Return what ε means on the panel."""
         return promise_of(self.plan)
+
+    def guarantee(self, rank: int) -> str | None:
+        """Return what a tier's ε promises, in words, where it is a step's."""
+        metric = self.plan.metric
+        return None if metric is None else metric.text(self.plan.ladder.epsilons[rank])
 
     def tier(self, rank: int) -> str:
         """Return what names a tier where other sales name a law."""
@@ -91,12 +99,16 @@ class Panel:
 def plan_panel(request: PanelRequest) -> Planned:
     """Return what a request opens; nothing is stored.
 
-    Raises:     InvalidRequestError: values that repeat, prices that rise down the menu, a budget below one round's ε,
-                or a mechanism that does not keep the promise. InvalidParameterError, BudgetOrderError: a menu's ε.
+    Raises:     InvalidRequestError: no domain or two, values that repeat, a grid too large, prices that rise down the
+                menu, a budget below one round's ε, or a mechanism that does not keep the promise.
+                InvalidParameterError, BudgetOrderError: a menu's ε.
     """
     check_currency(request.currency)
-    if len(set(request.domain)) != len(request.domain):
-        raise InvalidRequestError("domain: expected values that differ, got one twice")
+    if bool(request.domain) == bool(request.axes):
+        raise InvalidRequestError("domain: expected values or axes, exactly one of both, got none or two")
+    for values in (request.domain, [axis.name for axis in request.axes], *(axis.values for axis in request.axes)):
+        if len(set(values)) != len(values):
+            raise InvalidRequestError("domain: expected values, and axes, that differ, got one twice")
     ladder = Ladder.parse([tier.epsilon for tier in request.tiers])
     prices = [tier.price_minor for tier in request.tiers]
     if prices != sorted(prices, reverse=True):
@@ -108,7 +120,9 @@ def plan_panel(request: PanelRequest) -> Planned:
     if not 0 <= weight <= 1:
         raise InvalidRequestError("mean_weight: expected a part from 0 to 1, got another")
     ordered = request.promise == "steps"
-    plan = choose(request.mechanism, len(request.domain), ladder, ordered=ordered, mean_weight=weight)
+    sizes = tuple(len(axis.values) for axis in request.axes)
+    size = math.prod(sizes) if sizes else len(request.domain)
+    plan = choose(request.mechanism, size, ladder, ordered=ordered, mean_weight=weight, sizes=sizes)
     return Planned(request, plan, nano_up(budget))
 
 
@@ -128,6 +142,7 @@ def open_panel(connection: Connection, keyring: Keyring, owner: Caller, planned:
             title=request.title,
             mechanism=planned.plan.mechanism,
             domain_json=msgspec.json.encode(request.domain).decode(),
+            axes_json=msgspec.json.encode(request.axes).decode() if request.axes else None,
             menu_json=msgspec.json.encode([decimal_text(epsilon) for epsilon in planned.plan.ladder]).decode(),
             prices_json=msgspec.json.encode([tier.price_minor for tier in request.tiers]).decode(),
             currency=request.currency,
@@ -145,9 +160,14 @@ def open_panel(connection: Connection, keyring: Keyring, owner: Caller, planned:
 
 def log_panel(connection: Connection, keyring: Keyring, panel: Panel, at: str) -> None:
     """Put a panel's leaf into the log."""
-    plan = panel.plan
+    plan, metric = panel.plan, panel.plan.metric
     tiers = [
-        PanelTier(epsilon=decimal_text(epsilon), law=plan.parameters(rank), price_minor=price)
+        PanelTier(
+            epsilon=decimal_text(epsilon),
+            law=plan.parameters(rank),
+            price_minor=price,
+            across=None if metric is None else metric.across(epsilon),
+        )
         for rank, (epsilon, price) in enumerate(zip(plan.ladder, panel.prices, strict=True))
     ]
 
@@ -163,6 +183,8 @@ def log_panel(connection: Connection, keyring: Keyring, panel: Panel, at: str) -
             currency=panel.currency,
             licence=panel.licence,
             budget_nano=panel.budget_nano,
+            axes=list(panel.axes) or None,
+            metric=metric,
         )
 
     (logged,) = append(connection, keyring, at, [make])
@@ -176,15 +198,17 @@ def panel_of(connection: Connection, panel: str, owner: Caller | None = None) ->
         raise NotFoundError("panel: expected an existing id, got another")
     domain = msgspec.json.decode(row.domain_json, type=tuple[str, ...])
     mechanism: Mechanism = row.mechanism
-    plan = _planned(mechanism, len(domain), msgspec.json.decode(row.menu_json, type=tuple[str, ...]), row.laws_json)
+    axes = read_axes(row.axes_json)
+    size = math.prod(len(axis.values) for axis in axes) if axes else len(domain)
+    plan = _planned(mechanism, size, msgspec.json.decode(row.menu_json, type=tuple[str, ...]), row.laws_json)
     prices = msgspec.json.decode(row.prices_json, type=tuple[int, ...])
     kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index, row.stopped)
-    return Panel(row.id, row.owner_id, row.title, domain, plan, prices, *kept)
+    return Panel(row.id, row.owner_id, row.title, domain, plan, prices, *kept, axes=axes)
 
 
 def promise_of(plan: Plan) -> Literal["values", "steps"]:
     """Return what ε means: for any two values, or for each step of an ordered domain."""
-    return "steps" if plan.mechanism == "flips" else "values"
+    return "values" if plan.metric is None else "steps"
 
 
 def store_round(connection: Connection, keyring: Keyring, panel: Panel, closed: Closed) -> None:

@@ -2,35 +2,45 @@
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from math import prod
 
 from app.errors import InvalidRequestError
 from app.panels.plans.mixture import MixedTier, label_of, paths_of
+from app.panels.plans.points import sizes_of
 from tiers.errors import InvalidParameterError
-from tiers.local.device import Encoder, Read, encode_bits, encoder, hash_encoder, value_encoder
+from tiers.local.device import Encoder, Read, encode_bits, encode_point, encoder, hash_encoder, value_encoder
 from tiers.local.flips import Flips
 from tiers.local.late import members_of
 from tiers.local.local_hash import LocalHash
 from tiers.local.randomized_response import RandomizedResponse
 from tiers.local.signal import Signal
 from tiers.local.subset import Subset
+from tiers.metric.ranges import Grid
 
 __all__ = ["encode", "label_of"]
 
 
 def encode(
-    law: Mapping[str, str], domain_size: int, value: int, read: Read = os.urandom, *, label: int = 0
+    law: Mapping[str, str],
+    domain_size: int,
+    value: int | Sequence[int],
+    read: Read = os.urandom,
+    *,
+    label: int = 0,
 ) -> list[int]:
     """Return the report of one value under a panel's top tier, as its listing describes it (`device_law`).
 
     Sets are sent as their rising values, flips as the rising thresholds that are 1, randomised response as one value, a
-    local hash as its seed (two words, each as its halves of 32 bits) and the bucket, a mixed plan's as its path first.
+    local hash as its seed (two words, each as its halves of 32 bits) and the bucket, a mixed plan's as its path first;
+    points as the rising thresholds that are 1, the first axis's first.
 
-    Guarantee:  exact coins: ε-LDP at the top tier's ε (flips: a step), whatever arithmetic the device has.
-    Args:       value: the place of the person's value in the listing's domain, from 0. read: uniform bytes, the
+    Guarantee:  exact coins: ε-LDP at the top tier's ε (flips and points: a step), whatever arithmetic the device has.
+    Args:       value: the place of the person's value in the listing's domain, from 0; of a panel with axes the place
+                on each axis, or the cell's number in row-major order. read: uniform bytes, the
                 operating system's unless told; a device that must send the same report again keeps it. label: of a
                 mixed plan: `label_of(panel, device)`, the public label that says which path the device follows.
     Raises:     InvalidRequestError: no law that this version runs. InvalidParameterError: a value outside the domain.
@@ -47,6 +57,11 @@ def encode(
             raise InvalidParameterError("value", f"an integer from 0 to {domain_size - 1}", "one outside")
         bits = (1 << domain_size - 1) - (1 << value) if value < domain_size - 1 else 0
         return members_of(encode_bits(bits, domain_size - 1, Flips(Fraction(law["epsilon"])), read))
+    if family == Grid.family:
+        sizes = sizes_of(law)
+        return members_of(encode_point(_point(value, sizes), sizes, Flips(Fraction(law["epsilon"])), read))
+    if not isinstance(value, int):
+        raise InvalidParameterError("value", "the place of one value", "another")
     if family == LocalHash.family:
         first, second, bucket = _hashed(*(law[name] for name in _HASH), domain_size)(value, read)
         return [first >> 32, first & _LOW, second >> 32, second & _LOW, bucket]
@@ -63,6 +78,21 @@ def encode(
     if family != Subset.family:
         raise InvalidRequestError("law: expected one of a panel's listing, got another")
     return members_of(_encoder(*(law[name] for name in _SET))(value, read))
+
+
+def _point(value: int | Sequence[int], sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the place on each axis."""
+    if isinstance(value, bool) or not isinstance(value, int | tuple | list):
+        raise InvalidParameterError("value", "a place on each axis, or a cell's number", "another")
+    if not isinstance(value, int):
+        return tuple(value)
+    if not 0 <= value < prod(sizes):
+        raise InvalidParameterError("value", f"a cell from 0 to {prod(sizes) - 1}", "one outside")
+    places = list[int]()
+    for size in reversed(sizes):
+        value, place = divmod(value, size)
+        places.append(place)
+    return tuple(reversed(places))
 
 
 _SIGNAL = ("weight", "epsilon", "offset")

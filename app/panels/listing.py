@@ -1,10 +1,13 @@
 """Listings of panels: what devices, buyers and auditors see of one, and of all that match words."""
 
+from fractions import Fraction
+
 import msgspec
 from sqlalchemy import Connection, select
 
 from app.catalog.search import folded
 from app.ledger.budget import nano_text
+from app.log.axes import read_axes
 from app.panels.desk import panel_of, promise_of
 from app.store.panel_schema import panel_rounds, panels
 from app.views import PanelRoundView, PanelTierView, PanelView
@@ -15,10 +18,13 @@ __all__ = ["panel_view", "panels_after"]
 
 def panels_after(connection: Connection, words: str, *, after: int, count: int) -> list[PanelView]:
     """Return up to `count` panels whose title or values hold every word, in the log's order, after leaf `after`."""
-    wanted = select(panels.c.id, panels.c.title, panels.c.domain_json).where(panels.c.leaf_index > after)
+    columns = (panels.c.id, panels.c.title, panels.c.domain_json, panels.c.axes_json)
+    wanted = select(*columns).where(panels.c.leaf_index > after)
     sought, found = folded(words).split(), list[PanelView]()
     for row in connection.execute(wanted.order_by(panels.c.leaf_index)):
-        text = folded("\n".join([row.title, *msgspec.json.decode(row.domain_json, type=list[str])]))
+        axes = read_axes(row.axes_json)
+        named = [name for axis in axes for name in (axis.name, *axis.values)]
+        text = folded("\n".join([row.title, *msgspec.json.decode(row.domain_json, type=list[str]), *named]))
         if all(word in text for word in sought):
             found.append(panel_view(connection, row.id))
         if len(found) == count:
@@ -38,7 +44,10 @@ def panel_view(connection: Connection, panel: str) -> PanelView:
         leaf_index=found.leaf_index,
         title=found.title,
         domain=list(found.domain),
+        domain_size=plan.domain_size,
+        axes=list(found.axes) or None,
         promise=promise_of(plan),
+        metric=plan.metric,
         mechanism=plan.mechanism,
         device_law=plan.parameters(0),
         tiers=[
@@ -48,12 +57,15 @@ def panel_view(connection: Connection, panel: str) -> PanelView:
                 price_minor=price,
                 count_bar=f"{plan.count_bar(rank):.6f}",
                 law=plan.parameters(rank),
+                across=None if plan.metric is None else plan.metric.across(epsilon),
+                guarantee=found.guarantee(rank),
             )
             for rank, (epsilon, price) in enumerate(zip(plan.ladder, found.prices, strict=True))
         ],
         currency=found.currency,
         licence=found.licence,
         budget=nano_text(found.budget_nano),
+        budget_across=None if plan.metric is None else plan.metric.across(Fraction(found.budget_nano, 10**9)),
         open_round=found.round,
         rounds=[
             PanelRoundView(

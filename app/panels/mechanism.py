@@ -7,6 +7,7 @@ from app.errors import InvalidRequestError
 from app.panels.plans.base import Law, Mechanism, Plan
 from app.panels.plans.bits import BitsPlan
 from app.panels.plans.mixture import MixturePlan
+from app.panels.plans.points import PointsPlan
 from app.panels.plans.sets import SetsPlan
 from app.panels.plans.values import HashesPlan, ValuesPlan
 from tiers.budget import Ladder
@@ -14,7 +15,7 @@ from tiers.errors import InvalidParameterError
 from tiers.local.planning import plan_subset, spending
 from tiers.local.subset import check_domain
 
-__all__ = ["MECHANISMS", "choose", "plan_of", "read_plan"]
+__all__ = ["BY_STEPS", "MECHANISMS", "choose", "plan_of", "read_plan"]
 
 _BY_VALUES: dict[Mechanism, Callable[[int, Ladder, Fraction], Plan]] = {
     "subset": lambda size, ladder, _: SetsPlan.of("subset", plan_subset(size, ladder)),
@@ -22,21 +23,34 @@ _BY_VALUES: dict[Mechanism, Callable[[int, Ladder, Fraction], Plan]] = {
     "local-hash": lambda size, ladder, _: HashesPlan.of(size, ladder),
     "mixed": MixturePlan.of,
 }
-MECHANISMS: tuple[Mechanism, ...] = (*_BY_VALUES, "flips")
+BY_STEPS: tuple[Mechanism, ...] = ("flips", "points")
+"""Those whose ε is a step's."""
+MECHANISMS: tuple[Mechanism, ...] = (*_BY_VALUES, *BY_STEPS)
 """What an owner may ask for; of equals, the first is chosen."""
 
 
-def plan_of(mechanism: Mechanism, domain_size: int, ladder: Ladder, mean_weight: Fraction = Fraction(0)) -> Plan:
+def plan_of(
+    mechanism: Mechanism,
+    domain_size: int,
+    ladder: Ladder,
+    mean_weight: Fraction = Fraction(0),
+    *,
+    sizes: tuple[int, ...] = (),
+) -> Plan:
     """Return the plan of a mechanism.
 
-    Args:       mean_weight: of a mixed plan: how much the mean ratio counts beside the worst, from 0 to 1.
-    Raises:     InvalidParameterError: a domain, an ε or a weight out of range.
+    Args:       mean_weight: of a mixed plan: how much the mean ratio counts beside the worst, from 0 to 1. sizes: of
+                points: how many values each axis has; one axis unless told.
+    Raises:     InvalidParameterError: a domain, an ε or a weight out of range. InvalidRequestError: too few values, or
+                more axes or cells than a grid may have.
     Example:
         >>> [law.buckets for law in plan_of("local-hash", 40, Ladder.parse(["2", "1"])).laws]
         [8, 4]
     """
     if mechanism == "flips":
         return BitsPlan.of(domain_size, ladder)
+    if mechanism == "points":
+        return PointsPlan.over(sizes or (domain_size,), ladder)
     if mechanism == "singletons":  # randomised response as sets of one value: panels opened before it had its own form
         return SetsPlan.of(mechanism, spending(domain_size, 1, ladder))
     return _BY_VALUES[mechanism](check_domain(domain_size), ladder, mean_weight)
@@ -46,10 +60,12 @@ def read_plan(mechanism: str, domain_size: int, ladder: Ladder, laws: Sequence[L
     """Return the plan that stored laws name: nothing is planned again, and every ε and every step is checked.
 
     Raises:     InvalidParameterError: a mechanism or laws that are none, or a tier above its ε. NoResidualError: a step
-                that no operator makes. InvalidRequestError: a domain below 2.
+                that no operator makes. InvalidRequestError: a domain below 2, or a grid too large.
     """
     if mechanism == "flips":
         return BitsPlan.read(domain_size, ladder, laws)
+    if mechanism == "points":
+        return PointsPlan.read(domain_size, ladder, laws)
     if mechanism == "randomized-response":
         return ValuesPlan.read(domain_size, ladder, laws)
     if mechanism == "local-hash":
@@ -61,22 +77,34 @@ def read_plan(mechanism: str, domain_size: int, ladder: Ladder, laws: Sequence[L
     raise InvalidParameterError("mechanism", f"one of {', '.join(MECHANISMS)}", "another")
 
 
-def choose(asked: str, domain_size: int, ladder: Ladder, *, ordered: bool, mean_weight: Fraction = Fraction(0)) -> Plan:
+def choose(
+    asked: str,
+    domain_size: int,
+    ladder: Ladder,
+    *,
+    ordered: bool,
+    mean_weight: Fraction = Fraction(0),
+    sizes: tuple[int, ...] = (),
+) -> Plan:
     """Return the plan that was asked for, or, for "auto", the one of least variance over the menu that keeps ε.
 
     "Least" is the smallest worst ratio to each tier's best single mechanism, then the smallest mean. Flips promise ε a
-    step and not ε for any two values: they serve ordered panels, and those only.
+    step and not ε for any two values: they serve ordered panels, and those only; of points, where there are axes.
+
+    Args:       sizes: how many values each axis of a grid has; empty for a plain domain.
 
     Raises:     InvalidRequestError: a mechanism that does not keep the promise that was asked for.
     Example:
         >>> choose("auto", 16, Ladder.parse(["1", "0.5"]), ordered=False).mechanism
         'subset'
     """
-    fitting = [name for name in MECHANISMS if (name == "flips") == ordered]
+    by_steps: Mechanism = "points" if sizes else "flips"
+    fitting = [by_steps] if ordered else [] if sizes else list(_BY_VALUES)
     if asked != "auto":
         fitting = [name for name in fitting if name == asked]
     if not fitting:
-        kind = "ε a step: flips" if ordered else f"ε for any two values: {', '.join(_BY_VALUES)}"
+        values = f"ε for any two values: {', '.join(_BY_VALUES)}"
+        kind = f"ε a step: {by_steps}" if ordered or sizes else values
         raise InvalidRequestError(f"mechanism: expected one that promises {kind}, got another")
-    plans = [plan_of(name, domain_size, ladder, mean_weight) for name in fitting]
+    plans = [plan_of(name, domain_size, ladder, mean_weight, sizes=sizes) for name in fitting]
     return min(plans, key=lambda plan: (max(plan.ratios), sum(plan.ratios) / len(plan.ratios)))

@@ -9,59 +9,92 @@ import numpy as np
 from msgspec import Meta
 
 from app.errors import InvalidRequestError
-from app.panels.plans.base import Counts, Plan
+from app.log.axes import Axis
+from app.panels.grid_readings import Factors, GridTier, Number, Sides
+from app.panels.plans.base import CONFIDENCE, Counts, Plan
+from app.panels.plans.bits import BitsPlan
+from app.panels.plans.points import PointsPlan
 from tiers.budget import parse_decimal
-from tiers.metric.quantiles import search
+from tiers.metric.quantiles import rank_radius, search
 
-__all__ = ["Count", "Histogram", "Quantile", "Range", "Reading", "WeightedSum", "read"]
+__all__ = ["Box", "Count", "Histogram", "Product", "Quantile", "Range", "Reading", "WeightedSum", "read"]
 
 _Key: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
-_Number: TypeAlias = Annotated[str, Meta(max_length=30, pattern=r"^-?[0-9]+(\.[0-9]+)?\Z")]
 
 
 class _Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     """What every reading has: a type."""
 
 
-class Histogram(_Reading, frozen=True, kw_only=True, tag="histogram"):
+class _OfAxis(_Reading, frozen=True, kw_only=True):
+    """What is read along one axis names it, on a panel with axes, and only there."""
+
+    axis: _Key | None = None
+
+
+class Histogram(_OfAxis, frozen=True, kw_only=True, tag="histogram"):
     """The count of every value; each bar is of its own count alone."""
 
 
-class Count(_Reading, frozen=True, kw_only=True, tag="count"):
+class Count(_OfAxis, frozen=True, kw_only=True, tag="count"):
     """How many people have one value."""
 
     key: _Key
 
 
-class Range(_Reading, frozen=True, kw_only=True, tag="range"):
+class Range(_OfAxis, frozen=True, kw_only=True, tag="range"):
     """How many people have a value from one to another, in the domain's order."""
 
     first: _Key
     last: _Key
 
 
-class Quantile(_Reading, frozen=True, kw_only=True, tag="quantile"):
+class Quantile(_OfAxis, frozen=True, kw_only=True, tag="quantile"):
     """The value at which the share of the people at or below it reaches `share`, in the domain's order."""
 
-    share: _Number
+    share: Number
 
 
-class WeightedSum(_Reading, frozen=True, kw_only=True, tag="sum"):
-    """The sum over people of their value's weight, a weight a value in the domain's order."""
+class WeightedSum(_OfAxis, frozen=True, kw_only=True, tag="sum"):
+    """The sum over people of their value's weight, a weight a value in the domain's order.
 
-    weights: Annotated[tuple[_Number, ...], Meta(min_length=2, max_length=4_096)]
+    On a panel with axes: a weight a value of the axis, or, without one, a weight a cell in row-major order.
+    """
+
+    weights: Annotated[tuple[Number, ...], Meta(min_length=2, max_length=4_096)]
 
 
-Reading: TypeAlias = Histogram | Count | Range | Quantile | WeightedSum
+class Box(_Reading, frozen=True, kw_only=True, tag="box"):
+    """How many people are within a range of each axis that has a side: of panels with axes."""
+
+    sides: Sides
+
+
+class Product(_Reading, frozen=True, kw_only=True, tag="product"):
+    """The sum over people of the product of a weight an axis: of panels with axes."""
+
+    factors: Factors
+
+
+Reading: TypeAlias = Histogram | Count | Range | Quantile | WeightedSum | Box | Product
 
 
 def read(
-    plan: Plan, rank: int, domain: Sequence[str], counts: Counts, reports: int, wanted: Reading
+    plan: Plan,
+    rank: int,
+    domain: Sequence[str],
+    counts: Counts,
+    reports: int,
+    wanted: Reading,
+    *,
+    axes: Sequence[Axis] = (),
 ) -> list[dict[str, str]]:
     """Return the rows of a reading: key, value and half-width as decimal text; of a quantile the value's key alone.
 
+    Of ordered values a quantile has its radius: how far off in rank it can be. With axes: `app.panels.grid_readings`.
+
     Raises:     InvalidRequestError: a key outside the domain, a range that ends before it begins, a share out of
-                (0, 1], or another number of weights than of values.
+                (0, 1], another number of weights than of values, or an axis that the panel has not.
     Example:
         >>> from app.panels.mechanism import plan_of
         >>> from tiers.budget import Ladder
@@ -69,6 +102,10 @@ def read(
         >>> read(plan, 0, ["no", "yes"], np.array([60, 40]), 100, Count(key="yes"))[0]["value"]
         '40.000000'
     """
+    if isinstance(plan, PointsPlan):
+        return _read_grid(GridTier(plan, rank, axes, counts, reports), wanted)
+    if isinstance(wanted, Box | Product) or wanted.axis is not None:
+        raise InvalidRequestError("reading: expected one of a panel without axes, got an axis")
     size = len(domain)
     match wanted:
         case Histogram():
@@ -87,11 +124,41 @@ def read(
                 raise InvalidRequestError(f"weights: expected {size} of them, got {len(wanted.weights)}")
             rows = [("sum", np.array([float(text) for text in wanted.weights]))]
         case Quantile():
-            share = parse_decimal("share", wanted.share)
-            if not 0 < share <= 1:
-                raise InvalidRequestError("share: expected a part above 0 and at most 1, got another")
-            return [{"key": domain[_quantile(plan, rank, counts, reports, size, share) - 1]}]
+            found = domain[_quantile(plan, rank, counts, reports, size, _share(wanted)) - 1]
+            if not isinstance(plan, BitsPlan):
+                return [{"key": found}]
+            radius = rank_radius(plan.grid(rank), reports, 1 - CONFIDENCE)
+            return [{"key": found, "rank_radius": f"{radius:.6f}"}]
     return [_row(key, *plan.linear(rank, counts, reports, weights)) for key, weights in rows]
+
+
+def _read_grid(tier: GridTier, wanted: Reading) -> list[dict[str, str]]:
+    if isinstance(wanted, Box):
+        return tier.box(wanted.sides)
+    if isinstance(wanted, Product):
+        return tier.product(wanted.factors)
+    if isinstance(wanted, WeightedSum) and wanted.axis is None:
+        return tier.cells(wanted.weights)
+    if wanted.axis is None:
+        raise InvalidRequestError("axis: expected one of the panel's axes, or a box, got none")
+    match wanted:
+        case Histogram():
+            return tier.marginal(wanted.axis)
+        case Count():
+            return tier.marginal(wanted.axis, wanted.key)
+        case Range():
+            return tier.range(wanted.axis, wanted.first, wanted.last)
+        case WeightedSum():
+            return tier.sum(wanted.axis, wanted.weights)
+        case Quantile():
+            return tier.quantile(wanted.axis, _share(wanted))
+
+
+def _share(wanted: Quantile) -> Fraction:
+    share = parse_decimal("share", wanted.share)
+    if not 0 < share <= 1:
+        raise InvalidRequestError("share: expected a part above 0 and at most 1, got another")
+    return share
 
 
 def _quantile(plan: Plan, rank: int, counts: Counts, reports: int, size: int, share: Fraction) -> int:

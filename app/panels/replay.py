@@ -167,7 +167,7 @@ class _Replay:
         self.need(
             panel.panel == record.panel and panel.index < leaf.index, "A4", "panel-of-round", record.panel, panel.panel
         )
-        planned = (panel.mechanism, len(panel.domain), [(tier.epsilon, tier.law) for tier in panel.tiers])
+        planned = (panel.mechanism, panel.size, [(tier.epsilon, tier.law) for tier in panel.tiers])
         said = (record.mechanism, record.domain_size, [(tier.epsilon, tier.law) for tier in record.tiers])
         self.need(planned == said, "A1", "laws-of-panel", record.mechanism, "the panel opened with others")
         sold = (sale.panel, sale.round) == (record.panel, record.round) and leaf.index < sale.index

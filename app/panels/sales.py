@@ -89,6 +89,7 @@ def offer(
         round=number,
         rank=rank,
         epsilon=decimal_text(panel.plan.ladder.epsilons[rank]),
+        guarantee=panel.guarantee(rank),
         reports=sold.reports,
         chain=offered.chain_id,
         law=offered.law,
@@ -169,6 +170,7 @@ def order(
         key=keyring.signing_number,
         internal=caller.role is Role.ANALYST,
         previous=receipt_before(connection, caller.id),
+        guarantee=found.guarantee(cited.rank),
     )
     named = {"account_id": caller.id, "panel_id": panel, "number": cited.number, "rank": cited.rank}
     connection.execute(

@@ -38,16 +38,17 @@ Derive = Callable[[int, bytes], list[bytes]]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a cluster is told of a round: the mechanism, the domain, the menu, and the key of each step, in hex."""
+    """What a cluster is told of a round: mechanism, domain (of points its sizes), menu, and each step's key, in hex."""
 
     mechanism: Mechanism
     domain_size: int
     ladder: tuple[str, ...]
     keys: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
 
     def plan(self) -> Plan:
         """Return the plan; raises what a mechanism raises that cannot be."""
-        return plan_of(self.mechanism, self.domain_size, Ladder.parse(list(self.ladder)))
+        return plan_of(self.mechanism, self.domain_size, Ladder.parse(list(self.ladder)), sizes=self.sizes)
 
     def derive(self) -> Derive:
         """Return the derivation of a run.

@@ -37,6 +37,7 @@ panels = Table(
     Column("epoch", Integer, nullable=False),
     Column("round", Integer, nullable=False),
     Column("laws_json", Text),
+    Column("axes_json", Text),
     Column("leaf_index", BigInteger, index=True),
     Column("stopped", Text),
     Column("created_at", String(32), nullable=False),

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from app.log.axes import Axis, Metric
 from app.views.trade import QuoteLineView
 
 __all__ = [
@@ -20,7 +21,8 @@ __all__ = [
 class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
     """One tier of a panel: its ε, its price a round, and the law of its reports.
 
-    `count_bar` times the square root of a round's reports is the 95 % half-width of one value's count.
+    `count_bar` times the square root of a round's reports is the 95 % half-width of one value's count (of one axis).
+    Where ε is a step's, `across` is the ε between the two values farthest apart, and `guarantee` says both.
     """
 
     rank: int
@@ -28,6 +30,8 @@ class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
     price_minor: int
     count_bar: str
     law: dict[str, str]
+    across: str | None
+    guarantee: str | None
 
 
 class PanelRoundView(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,19 +46,27 @@ class PanelRoundView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PanelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A panel's listing; `device_law` is what devices encode with, `open_round` the round that they report in."""
+    """A panel's listing; `device_law` is what devices encode with, `open_round` the round that they report in.
+
+    A grid's domain is empty and its `axes` are not. `metric` is the distance whose every step ε is promised for;
+    `budget` is then a step's too, and `budget_across` what all rounds promise the two values farthest apart.
+    """
 
     panel: str
     leaf_index: int | None
     title: str
     domain: list[str]
+    domain_size: int
+    axes: list[Axis] | None
     promise: Literal["values", "steps"]
+    metric: Metric | None
     mechanism: str
     device_law: dict[str, str]
     tiers: list[PanelTierView]
     currency: str
     licence: str
     budget: str
+    budget_across: str | None
     open_round: int
     rounds: list[PanelRoundView]
 
@@ -76,6 +88,7 @@ class PanelQuoteView(msgspec.Struct, frozen=True, kw_only=True):
     round: int
     rank: int
     epsilon: str
+    guarantee: str | None
     reports: int
     chain: str
     law: str
@@ -99,7 +112,11 @@ class PanelPlacedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PanelReadingView(msgspec.Struct, frozen=True, kw_only=True):
-    """Estimates read off a tier: unbiased, possibly negative, each with the half-width of its 95 % bar."""
+    """Estimates read off a tier: unbiased, possibly negative, each with the half-width of its 95 % bar.
+
+    Of a grid each has two variances: `variance_bound` is the largest that any people give, known before the sale (where
+    one axis alone counts, it is the variance of all of them); `variance` is read off the same reports, without bias.
+    """
 
     panel: str
     round: int

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from app.log.axes import Axis
 from app.panels.intake import ReportRow
 from app.panels.readings import Reading
 from app.wire.base import Currency, Decimal, Line, RequestBody, RoundNumber
@@ -15,15 +16,17 @@ __all__ = ["PanelQuoteRequest", "PanelReadingRequest", "PanelReportsRequest", "P
 class PanelRequest(RequestBody, frozen=True, kw_only=True):
     """A panel: its domain, its menu (most accurate first) with prices, and the ε that one device may spend in all.
 
-    `promise` says what ε means: for any two values, or for each step of an ordered domain. `mechanism` is one that
-    keeps it, or "auto" for the one of least variance over the menu. `mean_weight`: of a mixed plan, how much the mean
-    ratio counts beside the worst, from 0 to 1.
+    The domain is a list of values, or the grid of one to three ordered `axes`. `promise` says what ε (of tiers and of
+    the budget) means: for any two values, or for each step of an ordered domain; a grid's is a step's. `mechanism` is
+    one that keeps it, or "auto" for the one of least variance over the menu. `mean_weight`: of a mixed plan, how
+    much the mean ratio counts beside the worst, from 0 to 1.
     """
 
     title: Line
-    domain: Annotated[tuple[Line, ...], Meta(min_length=2, max_length=4_096)]
+    domain: Annotated[tuple[Line, ...], Meta(min_length=2, max_length=4_096)] = ()
+    axes: Annotated[tuple[Axis, ...], Meta(min_length=1, max_length=3)] = ()
     promise: Literal["values", "steps"] = "values"
-    mechanism: Literal["auto", "subset", "randomized-response", "local-hash", "mixed", "flips"] = "auto"
+    mechanism: Literal["auto", "subset", "randomized-response", "local-hash", "mixed", "flips", "points"] = "auto"
     mean_weight: Decimal = "0"
     tiers: Annotated[tuple[TierRequest, ...], Meta(min_length=1, max_length=20)]
     currency: Currency

@@ -39,7 +39,7 @@ def rows(panel: dict[str, Any], values: list[int], seed: int = 1, first: int = 0
         at += count
         return bytes(buffer[(at - count) % 64 :][:count])
 
-    law, size, named = panel["device_law"], len(panel["domain"]), panel.get("panel", "")
+    law, size, named = panel["device_law"], panel.get("domain_size") or len(panel["domain"]), panel.get("panel", "")
     return [
         {"device": f"d{place}", "report": encode(law, size, value, read, label=label_of(named, f"d{place}"))}
         for place, value in enumerate(values, start=first)

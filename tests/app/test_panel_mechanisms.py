@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.panels.device import encode, label_of
-from app.panels.mechanism import MECHANISMS, choose, plan_of, read_plan
+from app.panels.mechanism import BY_STEPS, MECHANISMS, choose, plan_of, read_plan
 from app.panels.plans.base import Plan
 from app.panels.plans.lists import Lists
 from app.panels.plans.mixture import MixturePlan
@@ -88,6 +88,7 @@ def test_reports_are_stored_and_sent_in_one_form_and_laws_are_read_back(mechanis
         ("local-hash", 40, [[0, 0, 0, 0, 99], [2**32, 0, 0, 0, 0], [0, -1, 0, 0, 0], [0, 0, 0, 0], [], [0] * 6]),
         ("mixed", 10, [[], [255, 1], [-1, 1]]),
         ("flips", 40, [[39], [2, 1], [1, 1], [-1]]),
+        ("points", 40, [[39], [2, 1], [1, 1], [-1]]),
     ],
 )
 def test_a_report_that_the_mechanism_cannot_have_given_is_named_by_its_rule(
@@ -137,7 +138,13 @@ def test_laws_above_their_epsilon_or_out_of_order_are_refused(mechanism: Any) ->
 
 
 def test_a_mechanism_that_does_not_keep_the_promise_is_refused_by_name() -> None:
-    for asked, ordered in (("flips", False), ("local-hash", True), ("mixed", True), ("hearsay", False)):
+    for asked, ordered in (
+        ("flips", False),
+        ("local-hash", True),
+        ("mixed", True),
+        ("points", True),
+        ("hearsay", False),
+    ):
         with pytest.raises(InvalidRequestError, match="mechanism"):
             choose(asked, 9, Ladder.parse(["1"]), ordered=ordered)
 
@@ -185,7 +192,10 @@ def test_counts_of_runs_add_up_and_everybody_is_counted_once(mechanism: Any) -> 
     total, bar = plan.linear(0, whole, 90, [1.0] * 12)
     assert (total, bar) == (pytest.approx(90, abs=1e-6), pytest.approx(0, abs=1e-6))
     _, width = plan.linear(0, whole, 90, [0.0, 1.0, *[0.0] * 10])
-    if mechanism != "mixed":  # whose bar is that of the planned shares
+    if mechanism in BY_STEPS:  # the least of three bars, of which the listing tells the one that grows with the root
+        assert width <= plan.count_bar(0) * np.sqrt(90)
+        assert 1.9 * np.sqrt(90 * plan.grid(0).excess) < width  # type: ignore[attr-defined]
+    elif mechanism != "mixed":  # whose bar is that of the planned shares
         assert width == pytest.approx(plan.count_bar(0) * np.sqrt(90))
 
 
@@ -193,14 +203,19 @@ def test_counts_of_runs_add_up_and_everybody_is_counted_once(mechanism: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "promise"), [(name, "steps" if name == "flips" else "values") for name in MECHANISMS]
+    ("mechanism", "promise"), [(name, "steps" if name in BY_STEPS else "values") for name in MECHANISMS]
 )
 def test_a_panel_of_every_mechanism_is_reported_to_closed_sold_read_and_replayed(
     shop: Fair, mechanism: str, promise: str
 ) -> None:
     menu = tiers(*((epsilon, 1000 - 10 * place) for place, epsilon in enumerate(MENU)))
     domain = [str(n) for n in range(10)]
-    panel, buyer = opened(shop, mechanism=mechanism, promise=promise, domain=domain, tiers=menu), shop.person()
+    of_axes = {"axes": [{"name": "n", "unit": "one", "values": domain}]}
+    asked: dict[str, Any] = body(mechanism=mechanism, promise=promise, domain=domain, tiers=menu)
+    if mechanism == "points":
+        asked = {name: value for name, value in asked.items() if name != "domain"} | of_axes
+    response = shop.client.post("/v1/panels", json=asked, headers=shop.owner().headers)
+    panel, buyer = response.json(), shop.person()
     assert panel["mechanism"] == mechanism
     values = [place % 4 for place in range(400)]
     done = deliver(shop, panel, reports=rows(panel, values)).json()
@@ -208,7 +223,8 @@ def test_a_panel_of_every_mechanism_is_reported_to_closed_sold_read_and_replayed
     assert close(shop, panel).status_code == 201
     assert buy(shop, buyer, panel, "2.4").status_code == 201
     rank = MENU.index("2.4")
-    histogram = reading(shop, buyer, panel, "2.4", {"type": "histogram"}).json()["values"]
+    wanted = {"type": "histogram"} | ({"axis": "n"} if mechanism == "points" else {})
+    histogram = reading(shop, buyer, panel, "2.4", wanted).json()["values"]
     for place, row in enumerate(histogram):
         assert abs(float(row["value"]) - (100 if place < 4 else 0)) <= float(row["half_width"])
     sent = lines(reports(shop, buyer, panel, rank))

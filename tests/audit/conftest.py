@@ -60,6 +60,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
     close(fair, panel)
     for who, epsilon in ((ada, "1"), (bruno, "0.5"), (ada, "2")):
         assert buy_tier(fair, who, panel, epsilon).status_code == 201
+    axes = [{"name": name, "unit": "one", "values": ["a", "b", "c"]} for name in ("north", "east")]
+    grid = {"title": "Points", "axes": axes, "promise": "steps", "tiers": tiers(("1", 300), ("0.5", 100))}
+    post("/v1/panels", grid | {"currency": "EUR", "licence": "terms/1", "budget": "3"}, fair.owner())
     (fair.market.settings.data / "next.csv").write_text(rows(seed=10))
     post(f"/v1/datasets/{open_one}/snapshots", {"file": "next.csv"})
     for order in (sold[0], sold[2]):

@@ -100,6 +100,9 @@ SPOILT: dict[tuple[str, str], tuple[int, Callable[[Any], Any]]] = {
     ("audit-report", "size"): (0, lambda _: 10**6),
     ("panel", "domain"): (0, lambda domain: [*domain, "grey"]),
     ("panel", "tiers"): (0, lambda tiers: tiers[:-1]),
+    ("panel", "axes"): (1, lambda axes: [axes[0], axes[1] | {"values": ["a", "b", "a"]}]),
+    ("panel", "metric"): (1, lambda metric: metric | {"diameter": metric["diameter"] - 1}),
+    ("panel-tier", "across"): (0, lambda _: "4"),
     ("panel", "budget_nano"): (0, lambda _: 1),
     ("panel-round", "record"): (0, lambda record: record | {"reports": 31}),
     ("panel-round", "signature"): (0, turned),
@@ -119,7 +122,7 @@ def falsified(kind: str, name: str, leaves: list[dict[str, Any]]) -> None:
     place, change = SPOILT.get((kind, name), (0, None))
     leaf = leaves[place]
     if change is not None:
-        leaf[name] = change(copy.deepcopy(leaf[name]))
+        leaf[name] = change(copy.deepcopy(leaf.get(name)))
     elif name == "at":
         leaves[-1]["at"] = "2001-01-01T00:00:00Z"
     elif (kind, name) in (

@@ -23,7 +23,7 @@ NO_ZERO = Fraction("5.345529420184391e-51")  # what 50 digits left of an exact 0
 
 def flip_constants(case: Data, checked: Checked) -> None:
     flips = Flips(Fraction(case["eps"]))
-    grid = Grid(5, 1, flips)
+    grid = Grid((5,), flips)
     checked.close(grid.signal, case["alpha"])
     checked.close(flips.rates().false, case["flip"])
     inner = variance(grid, [[3]], [(2, 4)])
@@ -70,36 +70,36 @@ def star_of_flips(case: Data, checked: Checked) -> None:
 def matrices(case: Data, checked: Checked) -> None:
     """Column x of B is what a person with value x is expected to show; row x of its inverse is the estimate of point x."""
     m, attributes = case["m"], case["D"]
-    grid = Grid(m, attributes, Flips(Fraction(1)))
+    grid = Grid((m,) * attributes, Flips(Fraction(1)))
     places = [point[::-1] for point in product(range(1, m + 1), repeat=attributes)]
-    bits = encode(places, m).astype(int)
+    bits = [part.astype(int) for part in encode(places, grid.sizes)]
     for row, corner in enumerate(places):
         for column in range(len(places)):
-            shown = math.prod(int(bits[column, d, corner[d] - 1]) for d in range(attributes))
+            shown = math.prod(int(bits[d][column, corner[d] - 1]) for d in range(attributes))
             checked.same(shown, case["B_over_alpha_pow_D"][row][column])
-        sides = [grid.corners((value, value)) for value in corner]
+        sides = [grid.corners(d, (value, value)) for d, value in enumerate(corner)]
         for column, other in enumerate(places):
             weight = math.prod(side.get(k, 0.0) for side, k in zip(sides, other, strict=True))
             checked.same(weight, case["Binv_times_2alpha_pow_D"][row][column])
 
 
 def encoding(case: Data, checked: Checked) -> None:
-    checked.same(encode([[case["x"]]], case["m"])[0, 0].tolist(), case["encode"])
+    checked.same(encode([[case["x"]]], (case["m"],))[0][0].tolist(), case["encode"])
 
 
 def observations(case: Data, checked: Checked) -> None:
     reports = np.array(case["reports"], np.int8)
-    grid = Grid(reports.shape[2], reports.shape[1], Flips(Fraction(1)))
-    checked.same(grid.observe(reports).tolist(), case["observations_k1_k2"])
+    grid = Grid((reports.shape[2],) * reports.shape[1], Flips(Fraction(1)))
+    checked.same(grid.observe(reports.swapaxes(0, 1)).tolist(), case["observations_k1_k2"])
     checked.same(case["note"], "the seed example (n=2,D=2,m=3); o_(1,1)=0; ind order: dimension 1 fastest")
 
 
 def estimates(case: Data, checked: Checked) -> None:
     reports = np.array(case["reports"], np.int8)
-    grid = Grid(reports.shape[2], reports.shape[1], Flips(Fraction(case["eps"])))
-    observed, known = grid.observe(reports), reports.copy()
+    grid = Grid((reports.shape[2],) * reports.shape[1], Flips(Fraction(case["eps"])))
+    observed, known = grid.observe(reports.swapaxes(0, 1)), reports.copy()
     known[..., -1] = 1  # bit m is not sent: it is always +1
-    tables = {"paper": observed, "edge": grid.observe(known)}
+    tables = {"paper": observed, "edge": grid.observe(known.swapaxes(0, 1))}
     for name, want in case["ranges"].items():
         text, _, kind = name.partition("|")
         numbers = [int(digit) for digit in text if digit.isdigit()]
@@ -110,7 +110,7 @@ def estimates(case: Data, checked: Checked) -> None:
             checked.close(got, 0)
         else:
             checked.close(got, want)
-    points = [point[::-1] for point in product(range(1, grid.values + 1), repeat=grid.attributes)]
+    points = [point[::-1] for point in product(range(1, grid.sizes[0] + 1), repeat=grid.attributes)]
     checked.same(len(points), len(case["points_in_ind_order"]))
     for point, want in zip(points, case["points_in_ind_order"], strict=True):
         got = range_estimate(grid, observed, [(value, value) for value in point], edges=False)
@@ -119,18 +119,18 @@ def estimates(case: Data, checked: Checked) -> None:
 
 def exact_variance(case: Data, checked: Checked) -> None:
     wanted = [tuple(side) for side in case["range"]]
-    grid = Grid(case["m"], len(wanted), Flips(Fraction(case["eps"])))
+    grid = Grid((case["m"],) * len(wanted), Flips(Fraction(case["eps"])))
     inside = [all(low <= x <= high for x, (low, high) in zip(xs, wanted, strict=True)) for xs in case["xs"]]
     checked.same(sum(inside), case["true"])
     checked.close(variance(grid, case["xs"], wanted, edges=False), case["var_paper"])
     checked.close(variance(grid, case["xs"], wanted), case["var_edge"])
-    checked.same(sum(side != (1, grid.values) for side in wanted), case["D_R"])
+    checked.same(sum(side != (1, case["m"]) for side in wanted), case["D_R"])
     checked.close(variance_bound(grid, len(inside), wanted, edges=False), case["bound_paper"])
     assert variance(grid, case["xs"], wanted) <= variance_bound(grid, len(inside), wanted) * (1 + 1e-12)
 
 
 def naive_bound(case: Data, checked: Checked) -> None:
-    grid = Grid(9, case["D"], Flips(Fraction(case["eps"])))
+    grid = Grid((9,) * case["D"], Flips(Fraction(case["eps"])))
     people = [[4] * case["D"]] * case["n"]
     wanted = [(3, 5)] * case["D"]
     checked.same(case["all_users_inside"], True)
@@ -148,7 +148,7 @@ def search(case: Data, checked: Checked) -> None:
 
 
 def radius(case: Data, checked: Checked) -> None:
-    grid, miss = Grid(case["m"], 1, Flips(Fraction(case["eps"]))), Fraction(case["beta"])
+    grid, miss = Grid((case["m"],), Flips(Fraction(case["eps"]))), Fraction(case["beta"])
     checked.same((case["m"] - 1).bit_length(), case["nodes"])
     found = rank_radius(grid, case["n"], miss)
     checked.close(found, case["radius_binary_search"])
@@ -200,9 +200,9 @@ def simulated_ranges(case: Data, checked: Checked) -> None:
     checked.same([case["statistic"], case["N"], Fraction(case["z"])], ["range estimate", 20000, Fraction(9, 2)])
     checked.same(case["also"], "sample variance within 10% of sd^2")
     wanted, runs = [tuple(side) for side in case["range"]], case["N"]
-    grid = Grid(case["m"], len(wanted), Flips(Fraction(case["eps"])))
+    grid = Grid((case["m"],) * len(wanted), Flips(Fraction(case["eps"])))
     edges = bool(case["edge"])
-    true = encode(case["xs"], grid.values)
+    true = np.stack(encode(case["xs"], grid.sizes), axis=1)
     checked.close(math.sqrt(variance(grid, case["xs"], wanted, edges=edges)), case["sd"])
     count = runs * true.size
     words = flip_words(KeyedWords(bytes(32)), 0, -(-count // 64), grid.flips.flip)
@@ -211,7 +211,7 @@ def simulated_ranges(case: Data, checked: Checked) -> None:
     if edges:
         reports[..., -1] = 1
     observed = np.einsum("rik,ril->rkl", reports[:, :, 0], reports[:, :, 1])
-    units = np.eye(grid.values**2).reshape(-1, grid.values, grid.values)  # the estimate is linear in what is observed
+    units = np.eye(grid.cells).reshape(-1, *grid.sizes)  # the estimate is linear in what is observed
     found = observed.reshape(runs, -1) @ [range_estimate(grid, unit, wanted, edges=edges) for unit in units]
     inside = sum(all(low <= x <= high for x, (low, high) in zip(xs, wanted, strict=True)) for xs in case["xs"])
     checked.same(inside, case["expected"])

@@ -33,9 +33,9 @@ def all_ranges(m: int, attributes: int) -> list[tuple[tuple[int, int], ...]]:
 @pytest.mark.parametrize("flips", [HALF, ONE], ids=["0.5", "1"])
 @pytest.mark.parametrize(("m", "attributes"), [(3, 1), (4, 1), (3, 2)])
 def test_guarantee_values_are_told_apart_by_their_distance_exactly(m: int, attributes: int, flips: Flips) -> None:
-    grid, rates = Grid(m, attributes, flips), flips.rates()
+    grid, rates = Grid((m,) * attributes, flips), flips.rates()
     places = list(product(range(1, m + 1), repeat=attributes))
-    bits = encode(places, m)[:, :, :-1].reshape(len(places), -1)
+    bits = np.hstack([part[:, :-1] for part in encode(places, grid.sizes)])
     outputs = np.array(list(product((-1, 1), repeat=bits.shape[1])))
     chances = np.where(outputs[None] == bits[:, None], rates.true, rates.false).prod(axis=2)
     for x, y in combinations(range(len(places)), 2):
@@ -66,13 +66,13 @@ def test_guarantee_every_coalition_of_reflips_learns_its_best_tier() -> None:
 @pytest.mark.parametrize(("m", "attributes"), [(3, 1), (4, 1), (3, 2), (2, 3)])
 def test_estimates_are_unbiased_with_the_stated_variance_for_every_range_and_value(m: int, attributes: int) -> None:
     """All outputs of one person, for every value: the mean is membership, the second moment the stated one."""
-    grid, rates = Grid(m, attributes, ONE), ONE.rates()
+    grid, rates = Grid((m,) * attributes, ONE), ONE.rates()
     outputs = np.array(list(product((-1, 1), repeat=attributes * (m - 1)))).reshape(-1, attributes, m - 1)
     whole = np.concatenate([outputs, np.ones((len(outputs), attributes, 1))], axis=2).astype(np.int8)
     for wanted in all_ranges(m, attributes):
-        values = np.array([range_estimate(grid, grid.observe(one[None]), wanted) for one in whole])
+        values = np.array([range_estimate(grid, grid.observe(one[:, None]), wanted) for one in whole])
         for place in product(range(1, m + 1), repeat=attributes):
-            true = encode([place], m)[0, :, :-1]
+            true = np.vstack(encode([place], grid.sizes))[:, :-1]
             chance = np.where(outputs == true, rates.true, rates.false).reshape(len(outputs), -1).prod(axis=1)
             inside = all(low <= x <= high for x, (low, high) in zip(place, wanted, strict=True))
             mean = float(chance @ values)
@@ -87,7 +87,7 @@ def test_estimates_are_unbiased_with_the_stated_variance_for_every_range_and_val
 
 
 def test_covariances_add_up_to_the_variance_of_a_difference() -> None:
-    grid, people = Grid(4, 2, ONE), [[1, 2], [3, 3], [4, 1]]
+    grid, people = Grid((4, 4), ONE), [[1, 2], [3, 3], [4, 1]]
     whole, left, right = [(1, 4), (2, 3)], [(1, 2), (2, 3)], [(3, 4), (2, 3)]
     both = covariance(grid, people, left, right)
     sum_of = variance(grid, people, left) + variance(grid, people, right) + 2 * both
@@ -95,12 +95,12 @@ def test_covariances_add_up_to_the_variance_of_a_difference() -> None:
 
 
 def test_a_weighted_sum_is_unbiased_with_the_stated_variance() -> None:
-    grid, rates, weights = Grid(4, 1, HALF), HALF.rates(), [1.0, 5.0, 2.0, 2.5]
+    grid, rates, weights = Grid((4,), HALF), HALF.rates(), [1.0, 5.0, 2.0, 2.5]
     outputs = np.array(list(product((-1, 1), repeat=3)))
     whole = np.concatenate([outputs, np.ones((8, 1))], axis=1).astype(np.int8)
     sums = [weighted_sum(grid, grid.observe(one[None, None]), weights) for one in whole]
     for value in range(1, 5):
-        true = encode([[value]], 4)[0, 0, :-1]
+        true = encode([[value]], (4,))[0][0, :-1]
         chance = np.where(outputs == true, rates.true, rates.false).prod(axis=1)
         totals = np.array([total for total, _ in sums])
         assert float(chance @ totals) == pytest.approx(weights[value - 1], rel=1e-12)
@@ -108,9 +108,9 @@ def test_a_weighted_sum_is_unbiased_with_the_stated_variance() -> None:
 
 
 def test_prefixes_and_quantiles_of_reports_without_noise() -> None:
-    grid = Grid(8, 1, Flips(Fraction(50)))
+    grid = Grid((8,), Flips(Fraction(50)))
     people = [[v] for v in (1, 2, 2, 5, 7, 8, 8, 8)]
-    counts = prefixes(grid, grid.observe(encode(people, 8)))
+    counts = prefixes(grid, grid.observe(encode(people, (8,))))
     assert counts == pytest.approx([1, 3, 3, 3, 4, 4, 5, 8])
     assert [quantile(counts.round(6), Fraction(n, 8)) for n in range(1, 9)] == [1, 2, 2, 5, 7, 8, 8, 8]
     assert rank_radius(grid, 10, Fraction(1, 10)) < rank_radius(grid, 10, Fraction(1, 10), everywhere=True)
@@ -137,7 +137,7 @@ def test_the_solver_agrees_with_the_closed_forms(m: int) -> None:
 def test_flips_have_at_most_half_the_error_of_the_prefix_strategy() -> None:
     m = 6
     for epsilon in ("0.1", "1", "4"):
-        grid = Grid(m, 1, Flips(Fraction(epsilon)))
+        grid = Grid((m,), Flips(Fraction(epsilon)))
         total = sum(variance_bound(grid, 1, wanted) for wanted in all_ranges(m, 1))
         assert total == pytest.approx(m * (m - 1) / (2 * (math.cosh(float(Fraction(epsilon))) - 1)), rel=1e-12)
         assert total <= prefix_strategy(m, float(Fraction(epsilon))).total_error(1) / 2
@@ -160,29 +160,34 @@ def test_tiers_of_strategies_need_more_noise_below_in_every_coordinate() -> None
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Grid(1, 1, ONE),
-        lambda: Grid(5, 0, ONE),
-        lambda: Grid(True, 1, ONE),
-        lambda: Grid(2.0, 1, ONE),  # type: ignore[arg-type]
-        lambda: Grid(2**14, 2, ONE),
-        lambda: encode([[0]], 4),
-        lambda: encode([[5]], 4),
-        lambda: encode([[1.5]], 4),  # type: ignore[list-item]
-        lambda: encode([], 4),
-        lambda: Grid(3, 1, ONE).observe(np.zeros((0, 1, 3), np.int8)),
-        lambda: Grid(3, 1, ONE).observe(np.ones((1, 1, 4), np.int8)),
-        lambda: Grid(3, 1, ONE).observe(np.zeros((1, 1, 3), np.int8)),
-        lambda: variance_bound(Grid(3, 1, ONE), 0, [(1, 2)]),
-        lambda: variance_bound(Grid(3, 1, ONE), 1, [(2, 1)]),
-        lambda: variance_bound(Grid(3, 1, ONE), 1, [(1, 4)]),
-        lambda: variance_bound(Grid(3, 2, ONE), 1, [(1, 2)]),
-        lambda: weighted_sum(Grid(3, 1, ONE), np.ones(3), [1.0]),
-        lambda: prefixes(Grid(3, 2, ONE), np.ones((3, 3))),
+        lambda: Grid((1,), ONE),
+        lambda: Grid((), ONE),
+        lambda: Grid((3, True), ONE),
+        lambda: Grid((2.0,), ONE),  # type: ignore[arg-type]
+        lambda: Grid([3], ONE),  # type: ignore[arg-type]
+        lambda: Grid((2**14, 2**14), ONE),
+        lambda: encode([[0]], (4,)),
+        lambda: encode([[1, 5]], (5, 4)),
+        lambda: encode([[1.5]], (4,)),  # type: ignore[list-item]
+        lambda: encode([[1]], (4, 4)),
+        lambda: encode([], (4,)),
+        lambda: Grid((3,), ONE).observe(np.zeros((0, 1, 3), np.int8)),
+        lambda: Grid((3,), ONE).observe(np.ones((1, 1, 4), np.int8)),
+        lambda: Grid((3,), ONE).observe(np.zeros((1, 1, 3), np.int8)),
+        lambda: variance_bound(Grid((3,), ONE), 0, [(1, 2)]),
+        lambda: variance_bound(Grid((3,), ONE), 1, [(2, 1)]),
+        lambda: variance_bound(Grid((3,), ONE), 1, [(1, 4)]),
+        lambda: variance_bound(Grid((3, 3), ONE), 1, [(1, 2)]),
+        lambda: weighted_sum(Grid((3,), ONE), np.ones(3), [1.0]),
+        lambda: prefixes(Grid((3, 3), ONE), np.ones((3, 3))),
         lambda: quantile([1.0], Fraction(0)),
         lambda: quantile([], Fraction(1, 2)),
         lambda: quantile([math.nan, 1.0], Fraction(1, 2)),
-        lambda: rank_radius(Grid(3, 1, ONE), 0, Fraction(1, 2)),
-        lambda: rank_radius(Grid(3, 1, ONE), 1, Fraction(1)),
+        lambda: rank_radius(Grid((3,), ONE), 0, Fraction(1, 2)),
+        lambda: rank_radius(Grid((3,), ONE), 1, Fraction(1)),
+        lambda: rank_radius(Grid((3, 3), ONE), 1, Fraction(1, 2)),
+        lambda: Grid((3, 4), ONE).observe([np.ones((2, 3), np.int8), np.ones((2, 3), np.int8)]),
+        lambda: Grid((3,), ONE).observe([]),
         lambda: Strategy(np.eye(2), np.zeros(2), np.eye(2)),
         lambda: Strategy(np.eye(2), np.array([1.0, math.nan]), np.eye(2)),
         lambda: Strategy(np.eye(2), np.ones(3), np.eye(2)),

@@ -32,6 +32,7 @@ RECEIPT = Receipt(
     same_as_above="0.5679",
     half_width="9",
     joint_half_width="11",
+    guarantee="ε = 0.5 for each step",
 )
 
 
@@ -157,6 +158,7 @@ def test_a_receipt_says_what_was_quoted_and_sold():
         "currency": "EUR",
         "epsilon": "0.5",
         "fingerprint": "f1",
+        "guarantee": "ε = 0.5 for each step",
         "half_width": "9",
         "joint_half_width": "11",
         "key": 1,

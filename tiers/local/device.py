@@ -5,7 +5,7 @@ report is sent in canonical form: a set as its rising values, so that nothing bu
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -19,7 +19,7 @@ from tiers.local.subset import Subset
 from tiers.real import Real, floor_scaled
 from tiers.sampling.bernoulli import refine, threshold
 
-__all__ = ["Encoder", "Read", "encode_bits", "encoder", "hash_encoder", "value_encoder"]
+__all__ = ["Encoder", "Read", "encode_bits", "encode_point", "encoder", "hash_encoder", "value_encoder"]
 
 Read: TypeAlias = Callable[[int], bytes]
 _TABLE_LIMIT = 2**14
@@ -180,6 +180,30 @@ def encode_bits(bits: int, count: int, law: Flips, read: Read) -> int:
             open_bits &= ~drawn
         digit += 1
     return bits ^ turned
+
+
+def encode_point(point: Sequence[int], sizes: Sequence[int], law: Flips, read: Read) -> int:
+    """Return a point's threshold bits, attribute by attribute, each turned over on its own.
+
+    Bit k of attribute d is 1 where k ≥ x[d], both from 0; the bit of the last value is always 1, and is not sent.
+
+    Law:        P(report | x) = Π over bits of e^ε/(e^ε + 1) where it is x's, 1/(e^ε + 1) where it is not.
+    Guarantee:  ε·‖x − y‖₁ between any two points exactly: a step of one attribute changes one bit.
+    Args:       point: a place in each attribute, from 0.
+    Raises:     InvalidParameterError: a point outside the grid; then nothing is read.
+    Example:
+        >>> from fractions import Fraction
+        >>> bin(encode_point((1, 0), (4, 3), Flips(Fraction(1)), lambda count: b"\\xff" * count))
+        '0b11110'
+    """
+    whole = all(place.__class__ is int and 0 <= place < size for place, size in zip(point, sizes, strict=False))
+    if len(point) != len(sizes) or not whole:
+        raise InvalidParameterError("value", f"a place in each of {len(sizes)} attributes", "one outside")
+    bits = offset = 0
+    for place, size in zip(point, sizes, strict=True):
+        bits |= ((1 << size - 1) - (1 << place) if place < size - 1 else 0) << offset
+        offset += size - 1
+    return encode_bits(bits, offset, law, read)
 
 
 def _kept_or_uniform(values: int, keep: Real, half: int) -> Encoder:

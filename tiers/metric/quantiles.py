@@ -21,8 +21,8 @@ def prefixes(grid: Grid, observed: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
     Example:
         >>> from tiers.local.flips import Flips
         >>> from tiers.metric.ranges import encode
-        >>> grid = Grid(3, 1, Flips(Fraction(30)))
-        >>> [round(float(count), 6) for count in prefixes(grid, grid.observe(encode([[1], [3]], 3)))]
+        >>> grid = Grid((3,), Flips(Fraction(30)))
+        >>> [round(float(count), 6) for count in prefixes(grid, grid.observe(encode([[1], [3]], (3,))))]
         [1.0, 1.0, 2.0]
     """
     if grid.attributes != 1:
@@ -89,13 +89,15 @@ def rank_radius(grid: Grid, people: int, miss: Fraction, *, everywhere: bool = F
     Reference:  Kearns and Saul 1998; the paper's section 4.4 has a log² m more.
     Example:
         >>> from tiers.local.flips import Flips
-        >>> round(rank_radius(Grid(64, 1, Flips(Fraction(1))), 5000, Fraction(1, 10)), 3)
+        >>> round(rank_radius(Grid((64,), Flips(Fraction(1))), 5000, Fraction(1, 10)), 3)
         227.595
     """
     if isinstance(people, bool) or not isinstance(people, int) or people < 1:
         raise InvalidParameterError("people", "at least 1", people)
     if not 0 < miss < 1:
         raise InvalidParameterError("miss", "a part between 0 and 1", miss)
-    places = grid.values - 1 if everywhere else (grid.values - 1).bit_length()
+    if grid.attributes != 1:
+        raise InvalidParameterError("grid", "one attribute", grid.attributes)
+    places = grid.diameter if everywhere else grid.diameter.bit_length()
     spread = people * math.log(2 * places / float(miss))
     return math.sqrt(spread / (float(grid.flips.epsilon) * grid.signal))

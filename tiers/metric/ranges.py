@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,30 +22,51 @@ _TABLE_LIMIT = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Values 1 … m in each of D attributes, and the flip of each threshold bit.
+    """Values 1 … m_d in each attribute d, and the flip of each threshold bit.
 
-    A person with value x holds bit k of attribute d as +1 if k ≥ x[d], else −1; bit m is always +1 and is not sent.
+    A person with value x holds bit k of attribute d as +1 if k ≥ x[d], else −1; bit m_d is always +1 and is not sent.
 
     Law:        moving x[d] by t changes t bits, so the reports of x and y differ by ε·‖x − y‖₁ at most, attained.
-    Args:       values: m, at least 2. attributes: D, at least 1; m^D at most 2²⁶.
+    Args:       sizes: m_1 … m_D, each at least 2, at least one; their product at most 2²⁶.
     Raises:     InvalidParameterError: sizes out of range.
     Reference:  Xiang et al. 2019 (arXiv 1909.11778), section 4; edge-aware estimates are ours.
     Example:
         >>> from fractions import Fraction
-        >>> round(Grid(5, 1, Flips(Fraction(1))).signal, 6)
+        >>> round(Grid((5,), Flips(Fraction(1))).signal, 6)
         0.462117
     """
 
-    values: int
-    attributes: int
+    sizes: tuple[int, ...]
     flips: Flips
+    family: ClassVar[str] = "points"
 
     def __post_init__(self) -> None:
-        for name, value, least in (("values", self.values, 2), ("attributes", self.attributes, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidParameterError(name, f"an integer of at least {least}", value)
-        if self.attributes * math.log2(self.values) > math.log2(_TABLE_LIMIT) + 1e-9:
-            raise InvalidParameterError("grid", f"at most {_TABLE_LIMIT} cells", f"{self.values}^{self.attributes}")
+        if not isinstance(self.sizes, tuple) or not self.sizes:
+            raise InvalidParameterError("sizes", "at least one attribute's", self.sizes)
+        for size in self.sizes:
+            if isinstance(size, bool) or not isinstance(size, int) or size < 2:
+                raise InvalidParameterError("values", "an integer of at least 2", size)
+        if self.cells > _TABLE_LIMIT:
+            raise InvalidParameterError("grid", f"at most {_TABLE_LIMIT} cells", self.cells)
+
+    @property
+    def attributes(self) -> int:
+        """Return D."""
+        return len(self.sizes)
+
+    @property
+    def cells(self) -> int:
+        """Return how many points the grid has."""
+        return math.prod(self.sizes)
+
+    @property
+    def diameter(self) -> int:
+        """Return the steps between the two points farthest apart, which are the bits of a report: Σ (m_d − 1)."""
+        return sum(self.sizes) - len(self.sizes)
+
+    def parameters(self) -> dict[str, str]:
+        """Return the canonical texts that identify the mechanism."""
+        return {"sizes": ",".join(str(size) for size in self.sizes)} | self.flips.parameters()
 
     @property
     def signal(self) -> float:
@@ -57,58 +79,71 @@ class Grid:
         half = math.sinh(float(self.flips.epsilon) / 2)
         return 1 / (2 * half * half)
 
-    def observe(self, reports: Bits) -> Table:
+    def observe(self, reports: Sequence[Bits]) -> Table:
         """Return o[k₁, …, k_D] = Σ_i Π_d R_i[d, k_d]: all that any range needs, exact integers as doubles.
 
-        Args:       reports: ±1, shape (n, D, m), bit m included (as +1 or as it was reported).
+        Args:       reports: ±1, of shape (n, m_d) for each attribute, the last bit included (as +1 or as reported).
         Raises:     InvalidParameterError: an empty panel, a wrong shape, or entries other than ±1.
         Example:
             >>> from fractions import Fraction
-            >>> Grid(3, 1, Flips(Fraction(1))).observe(encode([[1], [3]], 3)).tolist()
+            >>> Grid((3,), Flips(Fraction(1))).observe(encode([[1], [3]], (3,))).tolist()
             [0.0, 0.0, 2.0]
         """
-        shape = (len(reports), self.attributes, self.values)
-        if reports.ndim != 3 or reports.shape != shape or not len(reports):
-            raise InvalidParameterError(
-                "reports", f"at least one, of {self.attributes} × {self.values} bits", reports.shape
-            )
-        if not (np.abs(reports) == 1).all():
+        shapes = [part.shape for part in reports]
+        people = shapes[0][0] if shapes and shapes[0] else 0
+        if not people or shapes != [(people, size) for size in self.sizes]:
+            raise InvalidParameterError("reports", f"at least one, of {' + '.join(map(str, self.sizes))} bits", shapes)
+        if not all((np.abs(part) == 1).all() for part in reports):
             raise InvalidParameterError("report", "bits of −1 and +1", "another number")
-        total = np.zeros((self.values,) * self.attributes)
-        rows = max(1, 2**22 // self.values ** (self.attributes - 1))
-        for at in range(0, len(reports), rows):
-            part = reports[at : at + rows].astype(np.float64)
-            joined = part[:, 0]
-            for attribute in range(1, self.attributes - 1):
-                joined = (joined[:, :, None] * part[:, attribute, None, :]).reshape(len(part), -1)
-            last = joined.sum(axis=0) if self.attributes == 1 else joined.T @ part[:, -1]
-            total += last.reshape(total.shape)
+        total = np.zeros(self.sizes)
+        rows = max(1, 2**22 // max(sum(self.sizes), math.prod(self.sizes[:-1])))
+        for at in range(0, people, rows):  # sums of fewer than 2²⁴ ones are exact in single precision
+            *joining, last = [part[at : at + rows].astype(np.float32) for part in reports]
+            joined = np.ones((len(last), 1), np.float32)
+            for part in joining:
+                joined = (joined[:, :, None] * part[:, None, :]).reshape(len(part), -1)
+            total += (joined.T @ last).reshape(self.sizes)
         return total
 
-    def corners(self, wanted: tuple[int, int]) -> dict[int, float]:
+    def corners(self, attribute: int, wanted: tuple[int, int]) -> dict[int, float]:
         """Return the look-ups of one attribute's range: coefficient by place k (from 1)."""
-        left, right = wanted
-        if not 1 <= left <= right <= self.values:
-            raise InvalidParameterError("range", f"1 ≤ l ≤ r ≤ {self.values}", wanted)
+        left, right, values = *wanted, self.sizes[attribute]
+        if not 1 <= left <= right <= values:
+            raise InvalidParameterError("range", f"1 ≤ l ≤ r ≤ {values}", wanted)
         found = {right: 1.0}
-        place = left - 1 if left >= 2 else self.values
+        place = left - 1 if left >= 2 else values
         found[place] = found.get(place, 0.0) + (-1.0 if left >= 2 else 1.0)
         return found
 
+    def marginal(self, observed: Table, attribute: int) -> "tuple[Grid, Table]":
+        """Return one attribute's own grid, and its part of the table: where every other bit is the certain one.
 
-def encode(values: Sequence[Sequence[int]], size: int) -> Bits:
-    """Return everybody's true bits: shape (n, D, m), +1 where k ≥ x[d].
+        Example:
+            >>> from fractions import Fraction
+            >>> grid = Grid((2, 3), Flips(Fraction(1)))
+            >>> grid.marginal(grid.observe(encode([[1, 2]], (2, 3))), 1)[1].tolist()
+            [-1.0, 1.0, 1.0]
+        """
+        place = tuple(slice(None) if other == attribute else -1 for other in range(self.attributes))
+        return Grid((self.sizes[attribute],), self.flips), observed[place]
 
-    Raises:     InvalidParameterError: a value outside 1 … m.
+
+def encode(values: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[Bits]:
+    """Return everybody's true bits: of shape (n, m_d) for each attribute, +1 where k ≥ x[d].
+
+    Raises:     InvalidParameterError: a value outside 1 … m_d.
     Example:
-        >>> encode([[3]], 5)[0, 0].tolist()
-        [-1, -1, 1, 1, 1]
+        >>> encode([[3]], (5,))[0].tolist()
+        [[-1, -1, 1, 1, 1]]
     """
     places = np.asarray(values)
-    if places.ndim != 2 or not places.size or places.dtype.kind not in "iu" or places.min() < 1 or places.max() > size:
-        raise InvalidParameterError("value", f"integers from 1 to {size} in every attribute", "another, or none")
-    found: Bits = np.where(np.arange(1, size + 1) >= places[:, :, None], 1, -1).astype(np.int8)
-    return found
+    shaped = places.ndim == 2 and places.size and places.dtype.kind in "iu" and places.shape[1] == len(sizes)
+    if not shaped or (places < 1).any() or (places > np.asarray(sizes)).any():
+        raise InvalidParameterError("value", "integers from 1 to the size of each attribute", "another, or none")
+    return [
+        np.where(np.arange(1, size + 1) >= places[:, attribute, None], 1, -1).astype(np.int8)
+        for attribute, size in enumerate(sizes)
+    ]
 
 
 def range_estimate(grid: Grid, observed: Table, wanted: Range, *, edges: bool = True) -> float:
@@ -119,12 +154,15 @@ def range_estimate(grid: Grid, observed: Table, wanted: Range, *, edges: bool = 
     Raises:     InvalidParameterError: a range outside the grid.
     Example:
         >>> from fractions import Fraction
-        >>> grid = Grid(3, 1, Flips(Fraction(1)))
-        >>> range_estimate(grid, grid.observe(encode([[1], [3]], 3)), [(1, 3)])
+        >>> grid = Grid((3,), Flips(Fraction(1)))
+        >>> range_estimate(grid, grid.observe(encode([[1], [3]], (3,))), [(1, 3)])
         2.0
     """
     sides = _sides(grid, wanted)
-    scale = [{k: 1.0 if edges and k == grid.values else 1 / grid.signal for k in side} for side in sides]
+    scale = [
+        {k: 1.0 if edges and k == size else 1 / grid.signal for k in side}
+        for side, size in zip(sides, grid.sizes, strict=True)
+    ]
     total = 0.0
     for corner in product(*sides):
         weight = math.prod(side[k] * part[k] for side, part, k in zip(sides, scale, corner, strict=True))
@@ -140,7 +178,7 @@ def variance(grid: Grid, values: Sequence[Sequence[int]], wanted: Range, *, edge
                 one as interior.
     Example:
         >>> from fractions import Fraction
-        >>> round(variance(Grid(5, 1, Flips(Fraction(1))), [[2], [5]], [(2, 4)]), 6)
+        >>> round(variance(Grid((5,), Flips(Fraction(1))), [[2], [5]], [(2, 4)]), 6)
         3.682694
     """
     places = np.asarray(values)
@@ -148,7 +186,7 @@ def variance(grid: Grid, values: Sequence[Sequence[int]], wanted: Range, *, edge
     weight, inside = np.ones(len(places)), np.ones(len(places), np.bool_)
     for attribute, side in enumerate(wanted):
         here = (places[:, attribute] >= side[0]) & (places[:, attribute] <= side[1])
-        weight *= np.where(here, *_weights(grid, side, edges=edges))
+        weight *= np.where(here, *_weights(grid, attribute, side, edges=edges))
         inside &= here
     return float((weight - inside).sum())
 
@@ -159,13 +197,14 @@ def variance_bound(grid: Grid, people: int, wanted: Range, *, edges: bool = True
     Law:        n(Π_d w_d(inside) − 1), since an outside weight is the inside one less 1, or there is no outside.
     Example:
         >>> from fractions import Fraction
-        >>> round(variance_bound(Grid(9, 2, Flips(Fraction(1))), 10, [(2, 4), (3, 5)]), 2)
+        >>> round(variance_bound(Grid((9, 9), Flips(Fraction(1))), 10, [(2, 4), (3, 5)]), 2)
         70.73
     """
     if isinstance(people, bool) or not isinstance(people, int) or people < 1:
         raise InvalidParameterError("people", "at least 1", people)
     _sides(grid, wanted)
-    return people * (math.prod(_weights(grid, side, edges=edges)[0] for side in wanted) - 1)
+    inside = (_weights(grid, attribute, side, edges=edges)[0] for attribute, side in enumerate(wanted))
+    return people * (math.prod(inside) - 1)
 
 
 def covariance(grid: Grid, values: Sequence[Sequence[int]], one: Range, other: Range) -> float:
@@ -175,17 +214,17 @@ def covariance(grid: Grid, values: Sequence[Sequence[int]], one: Range, other: R
                 u = v = m, else the product of the person's true bits.
     Example:
         >>> from fractions import Fraction
-        >>> grid, people = Grid(5, 1, Flips(Fraction(1))), [[2], [5]]
+        >>> grid, people = Grid((5,), Flips(Fraction(1))), [[2], [5]]
         >>> abs(covariance(grid, people, [(2, 4)], [(2, 4)]) - variance(grid, people, [(2, 4)])) < 1e-12
         True
     """
-    bits, places = encode(values, grid.values), np.asarray(values)
+    bits, places = encode(values, grid.sizes), np.asarray(values)
     weight, inside = np.ones(len(places)), np.ones(len(places), np.bool_)
     for attribute, (first, second) in enumerate(zip(_sides(grid, one), _sides(grid, other), strict=True)):
         part = np.zeros(len(places))
         for u, v in product(first, second):
-            same = 1.0 if u == grid.values else 1 / grid.signal**2
-            seen = bits[:, attribute, u - 1].astype(np.float64) * bits[:, attribute, v - 1]
+            same = 1.0 if u == grid.sizes[attribute] else 1 / grid.signal**2
+            seen = bits[attribute][:, u - 1].astype(np.float64) * bits[attribute][:, v - 1]
             part += first[u] * second[v] * (same if u == v else seen)
         weight *= part / 4
         for side in (one[attribute], other[attribute]):
@@ -200,12 +239,12 @@ def weighted_sum(grid: Grid, observed: Table, weights: Sequence[float]) -> tuple
     Raises:     InvalidParameterError: more than one attribute, or not m weights.
     Example:
         >>> from fractions import Fraction
-        >>> grid = Grid(3, 1, Flips(Fraction(20)))
-        >>> round(weighted_sum(grid, grid.observe(encode([[1], [3]], 3)), [1.0, 2.0, 3.0])[0], 6)
+        >>> grid = Grid((3,), Flips(Fraction(20)))
+        >>> round(weighted_sum(grid, grid.observe(encode([[1], [3]], (3,))), [1.0, 2.0, 3.0])[0], 6)
         4.0
     """
-    if grid.attributes != 1 or len(weights) != grid.values:
-        raise InvalidParameterError("weights", f"{grid.values} of them for one attribute", len(weights))
+    if grid.attributes != 1 or len(weights) != grid.sizes[0]:
+        raise InvalidParameterError("weights", f"{grid.sizes[0]} of them for one attribute", len(weights))
     steps = np.diff(np.asarray(weights, np.float64))
     people = float(observed[-1])
     total = people * (weights[-1] + weights[0]) / 2 - float(steps @ observed[:-1]) / (2 * grid.signal)
@@ -215,11 +254,12 @@ def weighted_sum(grid: Grid, observed: Table, weights: Sequence[float]) -> tuple
 def _sides(grid: Grid, wanted: Range) -> list[dict[int, float]]:
     if len(wanted) != grid.attributes:
         raise InvalidParameterError("range", f"{grid.attributes} sides", len(wanted))
-    return [grid.corners(side) for side in wanted]
+    return [grid.corners(attribute, side) for attribute, side in enumerate(wanted)]
 
 
-def _weights(grid: Grid, side: tuple[int, int], *, edges: bool) -> tuple[float, float]:
-    whole, edge = side == (1, grid.values), side[0] == 1 or side[1] == grid.values
+def _weights(grid: Grid, attribute: int, side: tuple[int, int], *, edges: bool) -> tuple[float, float]:
+    values = grid.sizes[attribute]
+    whole, edge = side == (1, values), side[0] == 1 or side[1] == values
     if whole:
         return (1.0, 0.0) if edges else (1 + 2 * grid.excess, 2 * grid.excess)
     outside = grid.excess / 2 if edges and edge else grid.excess

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from app.log.axes import Metric
 from app.panels.plans.lists import Lists
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
@@ -22,7 +23,7 @@ __all__ = ["CONFIDENCE", "Counts", "Fault", "Labels", "Law", "Mechanism", "Plan"
 Counts = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64]
 Law = Mapping[str, str]
-Mechanism = Literal["subset", "randomized-response", "local-hash", "mixed", "flips", "singletons"]
+Mechanism = Literal["subset", "randomized-response", "local-hash", "mixed", "flips", "points", "singletons"]
 Fault: TypeAlias = tuple[npt.NDArray[np.bool_], str]
 """Rows that break a rule, and the rule."""
 CONFIDENCE = Fraction(95, 100)
@@ -55,6 +56,11 @@ class Plan(ABC):
     @abstractmethod
     def width(self) -> int:
         """Return the bytes of a stored report."""
+
+    @property
+    def metric(self) -> Metric | None:
+        """Return the distance whose every step ε is promised for; none where ε holds for any two values."""
+        return None
 
     @property
     def by_path(self) -> bool:

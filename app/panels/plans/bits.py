@@ -1,5 +1,7 @@
 """Reports of ordered data: threshold bits, each flipped on its own; ε is promised a step."""
 
+import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from app.errors import InvalidRequestError
-from app.panels.plans.base import Counts, Fault, Labels, Law, Plan, half_width_of, signal_of
+from app.log.axes import Metric, metric_of
+from app.panels.plans.base import CONFIDENCE, Counts, Fault, Labels, Law, Plan, signal_of
 from app.panels.plans.lists import Lists
 from app.panels.plans.sets import pack_sets, unpack_sets
 from tiers.budget import Ladder
@@ -17,37 +20,29 @@ from tiers.local.columns.coins import flip_words
 from tiers.local.columns.counts import covered_by_sets
 from tiers.local.columns.large import words_of
 from tiers.local.flips import Flips, reflip
+from tiers.metric.products import half_width, product_sum
+from tiers.metric.quantiles import rank_radius
+from tiers.metric.ranges import Grid
 from tiers.sampling.words import KeyedWords
 
-__all__ = ["BitsPlan"]
+__all__ = ["BitsPlan", "FlippedPlan"]
 
 
 @dataclass(frozen=True)
-class BitsPlan(Plan):
+class FlippedPlan(Plan):
     """Tiers of flips; a report is the rising list of the thresholds whose bit is 1; the last is certain: not sent."""
 
     flips: tuple[Flips, ...]
 
-    @classmethod
-    def of(cls, domain_size: int, ladder: Ladder) -> "BitsPlan":
-        """Return the plan; raises InvalidRequestError below two values."""
-        if domain_size < 2:
-            raise InvalidRequestError("domain: expected at least 2 values, got fewer")
-        return cls("flips", domain_size, ladder, tuple(Flips(epsilon) for epsilon in ladder))
-
-    @classmethod
-    def read(cls, domain_size: int, ladder: Ladder, laws: Sequence[Law]) -> "BitsPlan":
-        """Return the plan that stored laws name; raises InvalidParameterError where they are not its own."""
-        plan = cls.of(domain_size, ladder)
-        named = [law.get("family") == Flips.family and signal_of(law) for law in laws]
-        if named != [flips.signal for flips in plan.flips]:
-            raise InvalidParameterError("laws", "the flips of each ε", "others")
-        return plan
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """Return how many values each axis has."""
 
     @property
-    def laws(self) -> tuple[Flips, ...]:
-        """Return the law of each tier."""
-        return self.flips
+    def metric(self) -> Metric:
+        """Return how far apart two values are, in steps, each of which ε is promised for."""
+        return metric_of(self.sizes)
 
     @property
     def ratios(self) -> tuple[float, ...]:
@@ -57,12 +52,16 @@ class BitsPlan(Plan):
     @property
     def bits(self) -> int:
         """Return how many bits a report has."""
-        return self.domain_size - 1
+        return self.metric.diameter
 
     @property
     def width(self) -> int:
         """Return the bytes of a stored report: whole words."""
         return 8 * words_of(self.bits)
+
+    def grid(self, rank: int) -> Grid:
+        """Return a tier's grid: its axes and its flips."""
+        return Grid(self.sizes, self.flips[rank])
 
     def pack(
         self, reports: Lists, labels: Labels | None = None, rank: int = 0
@@ -88,20 +87,54 @@ class BitsPlan(Plan):
             tiers.append(below)
         return [tier.astype("<u8").tobytes() for tier in tiers]
 
-    def count(self, rank: int, raw: bytes) -> Counts:
+    def count_bar(self, rank: int) -> float:
+        """Return the half-width of one count from one report: of an inner value of an axis, which two bits decide."""
+        edge = rank_radius(Grid((2,), self.flips[rank]), 1, 1 - CONFIDENCE)
+        return edge if max(self.sizes) == 2 else math.sqrt(2) * edge
+
+    def _held(self, raw: bytes) -> Counts:
         """Return how many reports hold each threshold."""
         return covered_by_sets(self.bits, np.ascontiguousarray(self._words(raw).T))
 
-    def count_bar(self, rank: int) -> float:
-        """Return the half-width of one count from one report: of an inner value."""
-        return half_width_of([((1 if self.domain_size == 2 else 2) / self.flips[rank].signal.value(), 1)])
+    def _words(self, raw: bytes) -> npt.NDArray[np.uint64]:
+        return np.frombuffer(raw, np.dtype("<u8")).reshape(-1, self.width // 8).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class BitsPlan(FlippedPlan):
+    """Flips of one ordered domain."""
+
+    @classmethod
+    def of(cls, domain_size: int, ladder: Ladder) -> "BitsPlan":
+        """Return the plan; raises InvalidRequestError below two values."""
+        if domain_size < 2:
+            raise InvalidRequestError("domain: expected at least 2 values, got fewer")
+        return cls("flips", domain_size, ladder, tuple(Flips(epsilon) for epsilon in ladder))
+
+    @classmethod
+    def read(cls, domain_size: int, ladder: Ladder, laws: Sequence[Law]) -> "BitsPlan":
+        """Return the plan that stored laws name; raises InvalidParameterError where they are not its own."""
+        plan = cls.of(domain_size, ladder)
+        named = [law.get("family") == Flips.family and signal_of(law) for law in laws]
+        if named != [flips.signal for flips in plan.flips]:
+            raise InvalidParameterError("laws", "the flips of each ε", "others")
+        return plan
+
+    @property
+    def laws(self) -> tuple[Flips, ...]:
+        """Return the law of each tier."""
+        return self.flips
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return the domain's size: one axis."""
+        return (self.domain_size,)
+
+    def count(self, rank: int, raw: bytes) -> Counts:
+        """Return how many reports hold each threshold."""
+        return self._held(raw)
 
     def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
         """Return n(w_1 + w_d)/2 + Σ_k (w_k − w_{k+1})(2c_k − n)/(2α) with its bar."""
-        wanted, signal = np.asarray(weights, np.float64), self.flips[rank].signal.value()
-        steps = wanted[:-1] - wanted[1:]
-        total = reports * (wanted[0] + wanted[-1]) / 2 + float(steps @ (2 * counts - reports)) / (2 * signal)
-        return float(total), half_width_of([(float(np.abs(steps).sum()) / signal, reports)])
-
-    def _words(self, raw: bytes) -> npt.NDArray[np.uint64]:
-        return np.frombuffer(raw, np.dtype("<u8")).reshape(-1, self.width // 8).astype(np.uint64)
+        grid, observed = self.grid(rank), np.append(2 * counts - reports, reports).astype(np.float64)
+        return product_sum(grid, observed, [weights]), half_width(grid, reports, [weights], 1 - CONFIDENCE)
