@@ -1,13 +1,23 @@
 """Is a count below a threshold? Cheap tiers first, and no further than the answer needs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 
 from tiers.adaptive.elimination import Elimination, Fate
 from tiers.errors import InvalidParameterError
 
-__all__ = ["ThresholdAnswer", "halfway", "read_threshold"]
+__all__ = ["HalfWidthLaw", "ThresholdAnswer", "halfway", "read_looks", "read_threshold", "tier_widths"]
+
+
+class HalfWidthLaw(Protocol):
+    """What a tier's law is asked here."""
+
+    def half_width(self, confidence: Fraction) -> int:
+        """Return an h with P(|noise| ≤ h) ≥ confidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +64,49 @@ def read_threshold(ended: Elimination, at: int, place: int = 0) -> ThresholdAnsw
             return ThresholdAnswer(fate is Fate.BELOW, True, rounds)
         case Fate.UNDECIDED | Fate.DROPPED:
             return ThresholdAnswer(bool(ended.estimate[place] < bound), False, rounds)
+
+
+def tier_widths(laws: Sequence[HalfWidthLaw], beta: Fraction) -> tuple[int, ...]:
+    """Return the half-widths within which the noise of all n tiers that may be looked at lies, with 1 − β at once.
+
+    Each tier's may fail with β/n, whether it will be looked at or not: which tiers are, the same noise decides.
+
+    Law:        h_i is the least integer with P(|noise_i| > h_i) ≤ β/n, by the tier's own exact law.
+    Guarantee:  P(|noise_i| ≤ h_i for all i) ≥ 1 − β, however the tiers depend on one another.
+    Args:       laws: of a chain's tiers, in any order.
+    Raises:     InvalidParameterError: no tier, or β not a Fraction in (0, 1).
+    Example:
+        >>> from tiers.noise.tsg import TwoSidedGeometric
+        >>> tier_widths([TwoSidedGeometric(Fraction(1, 4)), TwoSidedGeometric(Fraction(1))], Fraction(1, 20))
+        (15, 4)
+    """
+    if not laws:
+        raise InvalidParameterError("laws", "at least one tier", "none")
+    if not isinstance(beta, Fraction) or not 0 < beta < 1:
+        raise InvalidParameterError("beta", "a Fraction with 0 < β < 1", beta)
+    return tuple(law.half_width(1 - beta / len(laws)) for law in laws)
+
+
+def read_looks(values: Sequence[int], widths: Sequence[int], at: int) -> ThresholdAnswer:
+    """Return what a chain's tiers, revealed from the lowest up, say of one count, and after which of them.
+
+    The first tier whose interval value ± h lies on one side of `halfway(at)` decides; undecided, the last value against
+    it. Values beyond the one that decides are not read.
+
+    Guarantee:  with widths from `tier_widths`, P(some decided answer is wrong) ≤ β: for all truths, and for all `at`
+                together, also such as were chosen by what the tiers had shown.
+    Args:       values: revealed so far, lowest tier first. widths: of all tiers that may be, in that order.
+    Raises:     InvalidParameterError: nothing revealed, more values than widths, or `at` as `halfway` says.
+    Example:
+        >>> read_looks([131], [15, 4], 120)
+        ThresholdAnswer(below=False, decided=False, rounds=1)
+        >>> read_looks([131, 124], [15, 4], 120)
+        ThresholdAnswer(below=False, decided=True, rounds=2)
+    """
+    halfway(at)
+    if not 0 < len(values) <= len(widths):
+        raise InvalidParameterError("values", f"1 to {len(widths)}, one a tier", len(values))
+    for place, (value, width) in enumerate(zip(values, widths, strict=False), start=1):
+        if value + width < at or value - width >= at:
+            return ThresholdAnswer(value < at, True, place)
+    return ThresholdAnswer(values[-1] < at, False, len(values))
