@@ -39,6 +39,7 @@ from app.routes import (
     owners,
     panels,
     prices,
+    thresholds,
     trade,
 )
 from app.routes.document import DocumentPlugin
@@ -82,6 +83,9 @@ HANDLERS = [
     bundles.verdict,
     bundles.quote,
     bundles.order,
+    thresholds.quote,
+    thresholds.place,
+    thresholds.order,
     trade.quote,
     trade.place,
     trade.order,

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from app.thresholds.shapes import ThresholdLookView, ThresholdOrderView, ThresholdQuoteView, ThresholdStepView
+
 __all__ = [
     "AccountView",
     "AnswerView",
@@ -31,6 +33,10 @@ __all__ = [
     "ProblemView",
     "ProductView",
     "QuoteLineView",
+    "ThresholdLookView",
+    "ThresholdOrderView",
+    "ThresholdQuoteView",
+    "ThresholdStepView",
     "TierView",
 ]
 

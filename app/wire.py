@@ -10,6 +10,7 @@ from app.panels.intake import ReportRow
 from app.panels.readings import Reading
 from app.queries.model import Query
 from app.queries.schema import GROUPS_LIMIT, ROWS_LIMIT, Column, Name
+from app.thresholds.shapes import ThresholdRequest
 
 __all__ = [
     "AccountRequest",
@@ -43,6 +44,7 @@ __all__ = [
     "SubscriptionRequest",
     "SuspensionRequest",
     "ThawRequest",
+    "ThresholdRequest",
     "TierRequest",
     "TileRequest",
     "WindowRequest",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tiers.adaptive.elimination import Elimination, Fate
-from tiers.adaptive.threshold import ThresholdAnswer, halfway, read_looks, read_threshold, tier_widths
+from tiers.adaptive.threshold import ThresholdAnswer, ending_chances, halfway, read_looks, read_threshold, tier_widths
 from tiers.errors import InvalidParameterError
 from tiers.noise.skellam import Skellam
 from tiers.noise.tsg import TwoSidedGeometric
@@ -92,6 +92,23 @@ def test_what_each_tier_may_miss_is_a_share_of_beta_among_all_of_them() -> None:
     assert 0.087 < missed < 0.0872
     assert tier_widths(LAWS, beta) == tuple(law.half_width(1 - beta / 3) for law in LAWS) == (8, 4, 2)
     assert tier_widths((Skellam(Fraction(100)),), beta) == (28,)
+
+
+@pytest.mark.parametrize("distance", [-7, -1, 0, 1, 4])
+def test_chances_of_ending_are_those_of_all_transcripts(distance: int) -> None:
+    widths = tier_widths(LAWS, Fraction(3, 10))
+    told = list(answers(distance + 20, 20, widths))
+    found = ending_chances(LAWS, widths, distance)
+    for rounds, pair in enumerate(found, start=1):
+        for wrong, chance in enumerate(pair):
+            counted = sum(
+                each
+                for each, answer in told
+                if answer.decided and answer.rounds == rounds and (answer.below != (distance < 0)) == bool(wrong)
+            )
+            assert chance == pytest.approx(counted, abs=2e-5)
+    assert sum(wrong for _, wrong in ending_chances(LAWS, widths, 0)) <= 0.3 / 2
+    assert sum(wrong for _, wrong in ending_chances(LAWS, widths, 40)) < 1e-9
 
 
 @pytest.mark.parametrize("value", range(-12, 13))

@@ -1,16 +1,27 @@
 """Is a count below a threshold? Cheap tiers first, and no further than the answer needs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tiers.adaptive.elimination import Elimination, Fate
 from tiers.errors import InvalidParameterError
+from tiers.noise.tsg import TwoSidedGeometric
 
-__all__ = ["HalfWidthLaw", "ThresholdAnswer", "halfway", "read_looks", "read_threshold", "tier_widths"]
+__all__ = [
+    "HalfWidthLaw",
+    "ThresholdAnswer",
+    "ending_chances",
+    "halfway",
+    "read_looks",
+    "read_threshold",
+    "tier_widths",
+]
 
 
 class HalfWidthLaw(Protocol):
@@ -110,3 +121,45 @@ def read_looks(values: Sequence[int], widths: Sequence[int], at: int) -> Thresho
         if value + width < at or value - width >= at:
             return ThresholdAnswer(value < at, True, place)
     return ThresholdAnswer(values[-1] < at, False, len(values))
+
+
+def ending_chances(
+    laws: Sequence[TwoSidedGeometric], widths: Sequence[int], distance: int
+) -> tuple[tuple[float, float], ...]:
+    """Return with what chance each tier is the last one looked at: having decided rightly, and having decided wrongly.
+
+    What is missing to 1 is undecided after the last tier. The tiers are a Markov chain in either direction, so the
+    chance of each value not yet decided is carried upwards, from the lowest tier on.
+
+    Law:        P(upper = u | lower = l) = P_upper(u)·s(l − u)/P_lower(l), s the residual between the two.
+    Args:       laws, widths: lowest tier first. distance: the count less `at`; 0 is the least that is not below.
+    Returns:    doubles, a pair a tier; values beyond 40 standard deviations are left out (below 10⁻²⁰ in all).
+    Example:
+        >>> chain = [TwoSidedGeometric(Fraction(1, 2)), TwoSidedGeometric(Fraction(2))]
+        >>> [[round(chance, 4) for chance in tier] for tier in ending_chances(chain, (8, 2), 9)]
+        [[0.771, 0.0001], [0.2289, 0.0]]
+    """
+    reach = 40 * max(1, math.ceil(max(law.variance() for law in laws) ** 0.5))
+    steps = np.arange(-reach, reach + 1)
+    open_: npt.NDArray[np.float64] | None = None
+    found = []
+    for place, (law, width) in enumerate(zip(laws, widths, strict=True)):
+        mass = _masses(law, reach)
+        if open_ is None:
+            here = mass
+        else:
+            residual = law.residual_to(laws[place - 1])
+            onto = np.array([residual.pmf(k) for k in range(reach + 1)])
+            share = np.divide(open_, _masses(laws[place - 1], reach))
+            here = mass * np.convolve(share, np.concatenate((onto[:0:-1], onto)), "same")
+        above, below = distance + steps - width >= 0, distance + steps + width < 0
+        ends = (float(here[above].sum()), float(here[below].sum()))
+        found.append(ends if distance >= 0 else ends[::-1])
+        open_ = np.where(above | below, 0.0, here)
+    return tuple(found)
+
+
+def _masses(law: TwoSidedGeometric, reach: int) -> npt.NDArray[np.float64]:
+    """P(noise = k) for |k| ≤ reach."""
+    half = np.array([law.pmf(k) for k in range(reach + 1)])
+    return np.concatenate((half[:0:-1], half))
