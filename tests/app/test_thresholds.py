@@ -14,6 +14,9 @@ from app.clock import later
 from app.jobs import schedule
 from app.store.schema import draws, entitlements, orders, threshold_orders
 from app.thresholds import asking
+from app.thresholds.orders import Question
+from app.thresholds.plans import Look, Plan
+from tests.app.test_bundles import buy, compose
 from tests.app.test_ledgers import ledger_of
 from tests.app.test_readings import LADDER, MEAN
 from tests.app.test_simulator import killed_at
@@ -164,6 +167,36 @@ def test_with_a_reserve_a_step_brings_what_its_charge_must(fair: Fair) -> None:
     assert [step["receipt"]["price_minor"] for step in told["steps"]] == [
         after - paid for paid, after in pairwise([0, *(look["amount_minor"] for look in offered["looks"])])
     ]
+
+
+def test_a_discount_that_a_bundle_lent_is_given_back_as_quoted(shop: Any) -> None:
+    buyer, cities = shop.person(), shop.product(shop.dataset_id, HISTOGRAM)
+    bundle = compose(shop, (cities, "1"), (shop.heads, "0.5"), price=3700)
+    buy(shop, buyer, bundle)
+    before = balance(shop, buyer)
+    offered = quoted(shop, buyer, shop.heads, TRUTH, beta="0.000000000001").json()
+    assert [look["amount_minor"] for look in offered["looks"]] == [0, 0, 2300, 8300]  # 1800 and the 500 that were lent
+    assert place(shop, buyer, offered["quote"]).json()["paid_minor"] == before - balance(shop, buyer) == 8300
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "seems"),
+    [
+        (17, "above", True),
+        (16, "undecided", True),
+        (11, "undecided", True),
+        (10, "undecided", False),
+        (5, "undecided", False),
+        (4, "not above", False),
+    ],
+)
+def test_above_is_more_than(value: int, answer: str, seems: bool) -> None:
+    """X = 10 and h = 6: a count of 10 is not above it. Decided where none of value − h … value + h is on the other side."""
+    looks = (Look("a" * 64, 1, "1", 6),)
+    plan = Plan("prod_1", "c" * 64, 10, "0.05", None, 0, looks, 100, "EUR", LICENCE)
+    told = asking._view(Question("order_1", plan, "2026-01-01", ()), [value], None)
+    assert (told.answer, told.seems_above) == (answer, seems)
+    assert told.ended == ("looked at all" if answer == "undecided" else "decided")
 
 
 # --- who asks again ---------------------------------------------------------------------------------------------------
