@@ -41,6 +41,7 @@ from app.routes import (
     owners,
     panels,
     prices,
+    thresholds,
     trade,
 )
 from app.routes.bodies import StrictRequest
@@ -85,6 +86,9 @@ HANDLERS = [
     bundles.verdict,
     bundles.quote,
     bundles.order,
+    thresholds.quote,
+    thresholds.place,
+    thresholds.order,
     trade.quote,
     trade.place,
     trade.order,

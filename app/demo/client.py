@@ -51,6 +51,11 @@ class Person:
         quote = await self.post(f"/v1/bundles/{bundle}/quotes", {})
         return await self.post("/v1/orders", _accepting(quote), **{"Idempotency-Key": key})
 
+    async def ask_above(self, product: str, above: int, highest: str, *, key: str) -> dict[str, Any]:
+        """Quote and order “is this count above X?”, looking no further than a tier."""
+        quote = await self.post(f"/v1/products/{product}/threshold-quotes", {"above": above, "highest": highest})
+        return await self.post("/v1/threshold-orders", _accepting(quote), **{"Idempotency-Key": key})
+
     async def order_and_hang_up(self, quoted: dict[str, Any], key: str) -> None:
         """Send an order and drop the connection before any answer can be read."""
         host, port = self._base.removeprefix("http://").split(":")

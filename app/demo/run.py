@@ -98,6 +98,7 @@ def document(outcome: Outcome, redis_is: str) -> dict[str, Any]:
         },
         "refusals": outcome.refusals,
         "bundle": outcome.bundle,
+        "threshold": outcome.threshold,
         "panel": msgspec.to_builtins(outcome.panel),
         "audit": outcome.audit,
         "timings": {name: f"{seconds:.3f}" for name, seconds in outcome.timings.items()},

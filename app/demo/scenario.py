@@ -30,6 +30,7 @@ class Outcome:
     refusals: list[dict[str, Any]] = field(default_factory=list)
     panel: PanelOutcome | None = None
     bundle: dict[str, Any] = field(default_factory=dict)
+    threshold: dict[str, Any] = field(default_factory=dict)
     payout: dict[str, Any] = field(default_factory=dict)
     audit: dict[str, Any] = field(default_factory=dict)
     public_key: str = ""
@@ -47,6 +48,7 @@ async def play(base: str, operator_key: str, state: Path, say: Say) -> Outcome:
         await stage.publish()
         await stage.trade()
         await stage.bundle()
+        await stage.ask()
         await stage.poll()
         await stage.pay(operator)
         await stage.audit()
@@ -158,6 +160,11 @@ class _Stage:
         sold = await self.cast["Bruno"].buy_bundle(listing["bundle"], key="bruno-3")
         receipts = [sold["receipt"], *(other["receipt"] for other in sold["others"])]
         self.out.bundle = {"listing": listing, "buyer": "Bruno", "order": sold["bundle_order"], "receipts": receipts}
+
+    async def ask(self) -> None:
+        self.say("Chiara asks whether there were more than 4,000 aircraft: cheap tiers first, at most ε = 1")
+        asked = await self.cast["Chiara"].ask_above(self.product["aircraft"], 4_000, "1", key="chiara-4")
+        self.out.threshold = {"buyer": "Chiara", **asked}
 
     async def poll(self) -> None:
         self.say(

@@ -45,6 +45,8 @@ class Story:
             out.print(f"[dim]{' '.join(listing['derivation'])}[/dim]\n")
         out.print(Rule("[bold]Sold together[/bold]", align="left"))
         out.print(_bundle(outcome.bundle), "\n")
+        out.print(Rule("[bold]More than 4,000 aircraft?[/bold]", align="left"))
+        out.print(_threshold(outcome.threshold), "\n")
         if outcome.panel is not None:
             out.print(Rule(f"[bold]{outcome.panel.listing['title']}[/bold]", align="left"))
             out.print(_panel(outcome.panel), "\n")
@@ -117,6 +119,17 @@ def _bundle(bundle: dict[str, Any]) -> str:
     paid = [Money(each["price_minor"], each["currency"]).text() for each in bundle["receipts"]]
     parts = " + ".join(f"{part['title']} (ε = {part['epsilon']})" for part in listing["parts"])
     return f"{parts}: {price} instead of {alone}. {bundle['buyer']} paid {' + '.join(paid)}: what was held counts."
+
+
+def _threshold(asked: dict[str, Any]) -> str:
+    looks = ", ".join(
+        f"ε = {step['epsilon']}: {int(step['value']):,} ± {step['half_width']}" for step in asked["steps"]
+    )
+    paid, most = (Money(asked[name], asked["currency"]).text() for name in ("paid_minor", "most_minor"))
+    return (
+        f"{asked['buyer']} looked at {looks}: [bold]{asked['answer']}[/bold], wrong with at most {asked['beta']}. "
+        f"Paid {paid} of {most} at most; ε charged {asked['charge']}, as that chain was open to its top."
+    )
 
 
 def _panel(panel: PanelOutcome) -> Table:

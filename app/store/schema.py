@@ -26,6 +26,7 @@ from app.store.log_schema import (
     rights_epoch,
 )
 from app.store.metadata import metadata
+from app.store.threshold_schema import threshold_orders, threshold_quotes
 from app.store.trade_schema import (
     accounts,
     accruals,
@@ -76,4 +77,6 @@ __all__ = [
     "redo_records",
     "rights_epoch",
     "snapshots",
+    "threshold_orders",
+    "threshold_quotes",
 ]

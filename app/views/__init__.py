@@ -1,5 +1,6 @@
 """Response bodies: frozen structs; none holds a row, and only an order and an answer hold an answer."""
 
+from app.thresholds.shapes import ThresholdLookView, ThresholdOrderView, ThresholdQuoteView, ThresholdStepView
 from app.views.accounts import AccountView, HolderView, KeyView, PostingView
 from app.views.bundles import BundleOrderView, BundlePartView, BundleView
 from app.views.datasets import BudgetState, ColumnView, DatasetView, DictionaryView
@@ -43,5 +44,9 @@ __all__ = [
     "ProblemView",
     "ProductView",
     "QuoteLineView",
+    "ThresholdLookView",
+    "ThresholdOrderView",
+    "ThresholdQuoteView",
+    "ThresholdStepView",
     "TierView",
 ]

@@ -1,5 +1,6 @@
 """Request bodies: frozen, closed to unknown fields, every text and number bounded."""
 
+from app.thresholds.shapes import ThresholdRequest
 from app.wire.accounts import AccountRequest, CeilingRequest, DepositRequest, KeyRequest, SuspensionRequest
 from app.wire.analysts import DashboardRequest, QuestionRequest, TileRequest
 from app.wire.audits import ThawRequest
@@ -49,6 +50,7 @@ __all__ = [
     "SubscriptionRequest",
     "SuspensionRequest",
     "ThawRequest",
+    "ThresholdRequest",
     "TierRequest",
     "TileRequest",
     "WindowRequest",

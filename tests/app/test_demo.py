@@ -33,7 +33,18 @@ def ran(state: Path) -> dict[str, Any]:
 
 
 def test_the_document_has_its_keys_and_no_floats(ran: dict[str, Any]) -> None:
-    assert set(ran) == {"orders", "answers", "bundle", "charges", "refusals", "panel", "audit", "timings", "versions"}
+    assert set(ran) == {
+        "orders",
+        "answers",
+        "bundle",
+        "charges",
+        "refusals",
+        "panel",
+        "audit",
+        "timings",
+        "versions",
+        "threshold",
+    }
 
     def floats(value: Any) -> list[float]:
         if isinstance(value, float):
@@ -52,6 +63,12 @@ def test_the_story_is_the_one_that_was_promised(ran: dict[str, Any]) -> None:
     assert (funds["who"], funds["status"]) == ("Dev", 402)
     prices = [order["receipt"]["price_minor"] for order in ran["orders"]]
     prices += [sale["order"]["receipt"]["price_minor"] for sale in ran["panel"]["sales"]]
+    asked = ran["threshold"]
+    prices += [step["amount_minor"] for step in asked["steps"]]
+    assert asked["paid_minor"] == {"0.1": 300, "0.5": 1_000, "1": 2_000}[asked["steps"][-1]["epsilon"]]
+    value, width = (int(asked["steps"][-1][name]) for name in ("value", "half_width"))
+    assert (asked["ended"], asked["charge"]) == ("decided", "0"), "4,043 are, and at ε = 1 the bar is ± 4"
+    assert asked["answer"] == {True: "above", False: "not above"}[value - width > 4_000]
     prices += [receipt["price_minor"] for receipt in ran["bundle"]["receipts"]]
     held, other = (part["price_minor"] for part in ran["bundle"]["listing"]["parts"])
     assert prices[-2:] == [0, other - 500], "Bruno holds the first part: the rest of the bundle's price is due"

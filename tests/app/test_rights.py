@@ -369,7 +369,15 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
         for table, columns in new.items():
             for column in columns:
                 connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
-        of_bundles = ("loans", "bundle_sales", "bundle_prices", "bundle_parts", "bundles")
+        of_bundles = (
+            "threshold_quotes",
+            "threshold_orders",
+            "loans",
+            "bundle_sales",
+            "bundle_prices",
+            "bundle_parts",
+            "bundles",
+        )
         for table in (*of_bundles, "exports", "audit_reports", "frozen_chains", "redo_records", "rights_epoch"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DROP INDEX ix_quotes_account_id_expires_at"))
