@@ -1,21 +1,23 @@
-"""What a thaw answers: a finding that was told in a report before an operator let its chain be sold again.
+"""What a thaw answers: a finding that was told in a report before an operator let its chain or panel be sold again.
 
 A log is never mended: what is wrong at one of its leaves is found by every later audit. So what has been answered is
 told again, as a notice: it freezes nothing a second time and calls for nobody. What is new freezes as ever, and so does
 what an audit did not find in between: it was mended, and has broken again.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 from sqlalchemy import Connection, func, select
 
 from app.log.leaves import ThawLeaf, decode
+from app.log.panel_leaves import PanelThawLeaf
+from app.store.panel_schema import panels
 from app.store.schema import audit_reports, leaves, products
 from tiers.audit.findings import Finding, Severity
 
-__all__ = ["Answers", "answers_of", "thawed"]
+__all__ = ["Answers", "answers_of", "concerns", "is_panel", "thawed"]
 
 _Key = tuple[str, str, str, str, str | None]
 
@@ -28,10 +30,11 @@ class _Report(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Which findings have been answered on which chains.
+    """Which findings have been answered on which chains and panels.
 
-    Args:       thawed: the leaf of each chain's last thaw. planned: the leaf of each chain's first plan. told: by
-                finding, the leaf of the first report of those that have told it without a break until now.
+    Args:       thawed: the leaf of the last thaw of each chain or panel. planned: the leaf of each chain's first plan,
+                and of each panel. told: by finding, the leaf of the first report of those that have told it without a
+                break until now.
     """
 
     thawed: Mapping[str, int]
@@ -39,7 +42,7 @@ class Answers:
     told: Mapping[_Key, int]
 
     def settled(self, finding: Finding, chain: str) -> bool:
-        """Return whether a finding is answered on a chain: told, and the chain thawed since.
+        """Return whether a finding is answered on a chain, or a panel: told, and that thawed since.
 
         A finding of the whole log, once it has been answered on some chain, says nothing of chains planned after it.
         """
@@ -48,18 +51,39 @@ class Answers:
             return False
         return self.thawed.get(chain, -1) > told or (finding.chain is None and self.planned.get(chain, -1) > told)
 
-    def marked(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return findings, those that are answered wherever they hold as notices."""
+    def marked(self, findings: Iterable[Finding], panel: Callable[[Finding], str | None]) -> tuple[Finding, ...]:
+        """Return findings, those that are answered wherever they hold as notices; `panel` names a finding's panel."""
         return tuple(
             replace(finding, severity=Severity.NOTICE)
-            if finding.severity is Severity.BREACH and self._everywhere(finding)
+            if finding.severity is Severity.BREACH and self._everywhere(finding, panel(finding))
             else finding
             for finding in findings
         )
 
-    def _everywhere(self, finding: Finding) -> bool:
-        chains = self.planned if finding.chain is None else (finding.chain,)
+    def _everywhere(self, finding: Finding, panel: str | None) -> bool:
+        one = finding.chain or panel
+        chains = [each for each in self.planned if concerns(finding, each)] if one is None else [one]
         return bool(chains) and all(self.settled(finding, chain) for chain in chains)
+
+
+def concerns(finding: Finding, chain: str) -> bool:
+    """Return whether a finding of the whole log is about a chain or panel: A5 watches the noise of chains alone.
+
+    Example:
+        >>> [concerns(Finding(check, "", "log", "", ""), "panel_1") for check in ("A4", "A5")]
+        [True, False]
+    """
+    return not (finding.check == "A5" and is_panel(chain))
+
+
+def is_panel(name: str) -> bool:
+    """Return whether a name is a panel's: a chain's is hex.
+
+    Example:
+        >>> is_panel("panel_1")
+        True
+    """
+    return name.startswith("panel_")
 
 
 def answers_of(connection: Connection) -> Answers:
@@ -71,18 +95,24 @@ def answers_of(connection: Connection) -> Answers:
             key: told[key] for found in findings if (key := _key(found, found.chain)) in told
         }
     first = select(products.c.chain_id, func.min(products.c.leaf_index)).group_by(products.c.chain_id)
-    planned = {row.chain_id: row[1] for row in connection.execute(first)} if told else {}
+    opened = select(panels.c.id, panels.c.leaf_index).where(panels.c.leaf_index.is_not(None))
+    planned: dict[str, int] = {}
+    for wanted in (first, opened) if told else ():
+        planned.update((row[0], row[1]) for row in connection.execute(wanted))
     return Answers(last, planned, told)
 
 
 def thawed(connection: Connection) -> dict[str, int]:
-    """Return the leaf of each chain's last thaw."""
-    wanted = select(leaves.c.log_index, leaves.c.body).where(leaves.c.kind == "thaw").order_by(leaves.c.log_index)
+    """Return the leaf of the last thaw of each chain or panel."""
+    thaws = leaves.c.kind.in_(("thaw", "panel-thaw"))
+    wanted = select(leaves.c.log_index, leaves.c.body).where(thaws).order_by(leaves.c.log_index)
     found = {}
     for index, body in connection.execute(wanted):
         leaf = decode(body)
         if isinstance(leaf, ThawLeaf):
             found[leaf.chain] = index
+        elif isinstance(leaf, PanelThawLeaf):
+            found[leaf.panel] = index
     return found
 
 

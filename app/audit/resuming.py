@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, select
 
-from app.audit.answering import thawed
+from app.audit.answering import is_panel, thawed
 from app.log.heads import TreeHead
 from app.log.leaves import ReportLeaf, decode
 from app.store.schema import audit_reports, leaves
@@ -63,7 +63,8 @@ def resume(connection: Connection) -> Resumed:
 def _answer(connection: Connection, watch: Watch, told: list[dict[str, Any]], since: int) -> None:
     """Start anew what raised an alarm that the last report told, where a chain that it was told of was thawed since."""
     alarms = watch.alarms()
-    later = {chain for chain, leaf in thawed(connection).items() if leaf > since} if alarms else set[str]()
+    thaws = thawed(connection) if alarms else {}
+    later = {chain for chain, leaf in thaws.items() if leaf > since and not is_panel(chain)}
     for alarm in alarms if later else ():
         rule = alarm_rule(alarm)
         chains = {

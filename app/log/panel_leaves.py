@@ -12,8 +12,12 @@ from app.log.leaf_base import Hex, LeafBase, Natural, Text
 from tiers.canonical import canonical_bytes
 
 __all__ = [
+    "LateDrawLeaf",
+    "LateTierLeaf",
     "PanelLeaf",
     "PanelSaleLeaf",
+    "PanelStopLeaf",
+    "PanelThawLeaf",
     "PanelTier",
     "RoundLeaf",
     "RoundRecord",
@@ -35,11 +39,11 @@ class PanelTier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     price_minor: Natural
 
 
-class PanelLeaf(LeafBase, frozen=True, kw_only=True, tag="panel"):
+class PanelLeaf(LeafBase, frozen=True, kw_only=True, tag="panel", omit_defaults=True):
     """A panel opens: its domain in order, its menu, and what one device may spend.
 
     Args:       promise: what ε means: for any two "values", or for each of the "steps" of an ordered domain.
-                budget_nano: of a device, in 10⁻⁹ of ε.
+                budget_nano: of a device, in 10⁻⁹ of ε. spending: how each round binds who spent (older panels: not).
     """
 
     panel: Text
@@ -50,6 +54,7 @@ class PanelLeaf(LeafBase, frozen=True, kw_only=True, tag="panel"):
     currency: Text
     licence: Text
     budget_nano: Natural
+    spending: Text | None = None
 
 
 class TierRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,8 +67,11 @@ class TierRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     key_hash: Hex | None
 
 
-class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the market signs when a round closes: enough to derive every lower tier again from a disclosed one."""
+class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the market signs when a round closes: enough to derive every lower tier again from a disclosed one.
+
+    Args:       spent: the root over what each device spent (`app.panels.spending`); older rounds have none.
+    """
 
     panel: Text
     round: Natural
@@ -74,6 +82,7 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     epoch: Natural
     at: Text
     tiers: Annotated[tuple[TierRecord, ...], msgspec.Meta(min_length=1, max_length=64)]
+    spent: Hex | None = None
 
     def encode(self) -> bytes:
         """Return the canonical bytes: what is signed."""
@@ -99,6 +108,41 @@ class PanelSaleLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-sale"):
     price_minor: Natural
     currency: Text
     licence: Text
+
+
+class PanelStopLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-stop"):
+    """Nothing more of a panel is sold, because of a finding; what was sold stays readable."""
+
+    panel: Text
+    check: Text
+    rule: Text
+
+
+class PanelThawLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-thaw"):
+    """An operator lets a stopped panel be sold again, and says why."""
+
+    panel: Text
+    reason: Text
+
+
+class LateTierLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-late-tier"):
+    """A tier joins a panel's menu; its number follows on those that the panel has, whatever its ε."""
+
+    panel: Text
+    number: Natural
+    tier: PanelTier
+
+
+class LateDrawLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-late-draw"):
+    """An added tier of a closed round: commitments to its reports and their counts, and the hash of its draw's key."""
+
+    panel: Text
+    round: Natural
+    number: Natural
+    sampler: Text
+    commitment: Hex
+    counts: Hex
+    key_hash: Hex
 
 
 def round_identity(panel: str, number: int) -> str:

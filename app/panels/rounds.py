@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
+import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -30,6 +31,7 @@ __all__ = [
     "counts_commitment",
     "derive_again",
     "opening_of",
+    "private_file",
     "read_tier",
 ]
 
@@ -47,7 +49,16 @@ class Closed:
 
 
 def close_round(
-    plan: Plan, secret: bytes, panel: str, number: int, epoch: int, runs: Iterable[bytes], folder: Path, at: str
+    plan: Plan,
+    secret: bytes,
+    panel: str,
+    number: int,
+    epoch: int,
+    runs: Iterable[bytes],
+    folder: Path,
+    at: str,
+    *,
+    spent: str | None = None,
 ) -> Closed:
     """Derive every tier of a round into files of `folder`; memory holds one run at a time.
 
@@ -63,7 +74,7 @@ def close_round(
     counts: list[Counts | None] = [None for _ in ranks]
     first = 0
     with ExitStack() as stack:
-        files = [stack.enter_context(_private(partial / f"{rank}.bin")) for rank in ranks]
+        files = [stack.enter_context(private_file(partial / f"{rank}.bin")) for rank in ranks]
         for raw in runs:
             for rank, stored in enumerate(plan.derive(keys, first, raw)):
                 files[rank].write(stored)
@@ -98,6 +109,7 @@ def close_round(
         epoch=epoch,
         at=at,
         tiers=tiers_of,
+        spent=spent,
     )
     return Closed(record, counted_all)
 
@@ -110,7 +122,9 @@ def derive_again(plan: Plan, secret: bytes, reports: Reports, record: RoundRecor
     if reports.count(record.round) != record.reports:
         raise IntegrityError("panel: expected the reports of a closed round, got others or none")
     runs = reports.runs(record.round, RUN, by_path=plan.by_path)
-    again = close_round(plan, secret, record.panel, record.round, record.epoch, runs, folder, record.at).record
+    record = msgspec.structs.replace(record, tiers=record.tiers[: len(plan.ladder)])
+    named = (record.panel, record.round, record.epoch)
+    again = close_round(plan, secret, *named, runs, folder, record.at, spent=record.spent).record
     if again != record:
         shutil.rmtree(folder, ignore_errors=True)
         raise IntegrityError("panel: expected the reports of a closed round, got others")
@@ -160,5 +174,6 @@ def _lists(plan: Plan, path: Path) -> Iterator[Lists]:
             yield plan.unpack(raw)
 
 
-def _private(path: Path) -> IO[bytes]:
+def private_file(path: Path) -> IO[bytes]:
+    """Open a new file for writing that nobody else may read."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

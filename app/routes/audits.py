@@ -1,4 +1,4 @@
-"""Audits of the whole log: started, kept and read; chains that are frozen, and thawed; an order with its proof."""
+"""Audits of the whole log: started, kept and read; what they froze, and its thaw; an order with its proof."""
 
 from typing import Any
 
@@ -21,11 +21,22 @@ from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import inclusion_proof
 from app.market import Market
 from app.panels.proving import bundle_of
+from app.panels.stopping import stopped, thaw_panel
 from app.routes.paging import page, read_query
 from app.store.schema import draws, orders
 from app.wire import ThawRequest
 
-__all__ = ["frozen_chains", "proof", "report", "report_as_page", "reports", "start", "thaw_chain"]
+__all__ = [
+    "frozen_chains",
+    "proof",
+    "report",
+    "report_as_page",
+    "reports",
+    "start",
+    "stopped_panels",
+    "thaw_chain",
+    "thaw_stopped",
+]
 
 AUDITORS = (Role.AUDITOR, Role.OPERATOR)
 _PAGE_HEADERS = {
@@ -87,6 +98,30 @@ async def thaw_chain(
     def work(connection: Connection) -> list[dict[str, Any]]:
         thaw(connection, market.keyring, chain, data.reason, at)
         return frozen(connection)
+
+    return await market.database.write(work)
+
+
+@get("/v1/stopped-panels", opt={"roles": AUDITORS})
+async def stopped_panels(market: NamedDependency[Market]) -> list[dict[str, Any]]:
+    """Return the panels of which an audit found something: nothing more of them is sold."""
+    return await market.database.read(stopped)
+
+
+@post(
+    "/v1/panels/{panel:str}/thaw",
+    opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)},
+    status_code=201,
+)
+async def thaw_stopped(
+    panel: FromPath[str], data: JSONBody[ThawRequest], market: NamedDependency[Market]
+) -> list[dict[str, Any]]:
+    """Let a stopped panel be sold again, with the reason in the log; return the panels that stay stopped."""
+    at = time_text(market.clock())
+
+    def work(connection: Connection) -> list[dict[str, Any]]:
+        thaw_panel(connection, market.keyring, panel, data.reason, at)
+        return stopped(connection)
 
     return await market.database.write(work)
 

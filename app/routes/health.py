@@ -9,6 +9,7 @@ from sqlalchemy import text
 from app.audit.freezing import frozen
 from app.errors import AppError
 from app.market import Market
+from app.panels.stopping import stopped
 
 __all__ = ["live", "ready"]
 
@@ -30,6 +31,8 @@ async def ready(market: NamedDependency[Market]) -> Response[dict[str, Any]]:
     standing = await market.standing()
     if standing != "current":
         return Response({"status": "not ready", "store": standing, "cache": cache}, status_code=503)
-    stopped = await market.database.read(frozen)
-    audit = "clear" if not stopped else f"{len(stopped)} chains are frozen"
+    chains, panels = await market.database.read(lambda held: (len(frozen(held)), len(stopped(held))))
+    told = [f"{chains} chains are frozen"] if chains else []
+    told += [f"{panels} panels are stopped"] if panels else []
+    audit = ", ".join(told) or "clear"
     return Response({"status": "ready", "store": "up", "cache": cache, "audit": audit})

@@ -14,6 +14,7 @@ from app.auth.register import holder_view, holders, key_view, keys_of
 from app.clock import time_text
 from app.errors import ConflictError, NotFoundError
 from app.market import Market
+from app.panels.stopping import stopped
 from app.routes.paging import page, read_query
 from app.telemetry import METRICS_TYPE, Telemetry
 from app.views import HolderView, KeyView
@@ -130,7 +131,8 @@ async def ceiling(
 async def metrics(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[bytes]:
     """Return the metrics of all workers in Prometheus' text form: routes, statuses and times; nobody's id."""
     telemetry: Telemetry = request.app.state.telemetry
-    telemetry.frozen(len(await market.database.read(frozen)))
+    held = await market.database.read(lambda connection: (len(frozen(connection)), len(stopped(connection))))
+    telemetry.frozen(*held)
     return Response(telemetry.metrics(), media_type=METRICS_TYPE)
 
 
