@@ -73,7 +73,7 @@ def blinding(secret: bytes, panel: str) -> Callable[[bytes], bytes]:
     return lambda tag: hmac.digest(key, tag, sha256)
 
 
-def entry(commitment: bytes, number: int, cost_nano: int) -> bytes:
+def _entry(commitment: bytes, number: int, cost_nano: int) -> bytes:
     """Return the leaf of a device in a round's tree: its commitment, the round, and what the round cost it."""
     return commitment + number.to_bytes(8, "big") + cost_nano.to_bytes(8, "big")
 
@@ -87,7 +87,7 @@ def root_of_round(commitments: Iterable[bytes], number: int, cost_nano: int) -> 
     """
     tree = Accumulator()
     for commitment in commitments:
-        tree.append(leaf_hash(entry(commitment, number, cost_nano)))
+        tree.append(leaf_hash(_entry(commitment, number, cost_nano)))
     return tree.root().hex()
 
 
@@ -152,7 +152,7 @@ def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> Spending
         within = spent <= panel.budget_nano
         checks.need(within, "A3", "device-budget", f"device {devices + 1}: {spent}", f"at most {panel.budget_nano}")
         for number in taken:
-            trees[number].append(leaf_hash(entry(bytes.fromhex(name), number, costs[number])))
+            trees[number].append(leaf_hash(_entry(bytes.fromhex(name), number, costs[number])))
         last, devices, most = name, devices + 1, max(most, spent)
     for number, (root, reports) in roots.items():
         if root is not None:

@@ -75,6 +75,11 @@ class Paths:
     Law:        exact over the menu's sizes: S_i(k, c) = min over k′ ≤ k of S_{i−1}(k′, c) plus the tier's cost, where
                 c stays if it is below the tier's cap, and else falls to it.
     Args:       bound: at least `least_worst_ratio`.
+    Example:
+        >>> from tiers.budget import Ladder
+        >>> paths = Paths(Menu.of(10, Ladder.parse(["2.1", "1", "0.1"])), 8.0)
+        >>> paths.cheapest(np.ones(3)).sizes, paths.cheapest(np.array([0.0, 0.0, 1.0])).sizes[-1]
+        ((1, 3, 5), 5)
     """
 
     def __init__(self, menu: Menu, bound: float) -> None:

@@ -114,6 +114,12 @@ class Menu:
 
         Law:        the conditional one between two neighbours; below the lowest tier, the step from it.
         Raises:     InvalidParameterError: a report that a parent's mechanism cannot give.
+        Example:
+            >>> from app.panels.mechanism import plan_of
+            >>> opening = plan_of("randomized-response", 3, Ladder.parse(["3", "1"]))
+            >>> menu = Menu(opening, (Fraction(2),), (law_of_late(Menu(opening), Fraction(2)),))
+            >>> len(menu.draw(bytes(32), 2, 0, [bytes(8), bytes(8)])) // opening.width
+            4
         """
         above, *lower = self.parents(number)
         if not lower:

@@ -150,6 +150,11 @@ class FlipsBetween:
 
     Law:        `insertion_flip`: one probability where the neighbours agree, another where they do not.
     Raises:     NoResidualError: tiers that do not fall.
+    Example:
+        >>> from fractions import Fraction
+        >>> kernel, words = FlipsBetween(*(Flips(Fraction(e)) for e in (3, 2, 1))), np.zeros(100, np.uint64)
+        >>> 0 < int(np.bitwise_count(kernel.apply(bytes(32), 0, words, words)).sum()) < 3200
+        True
     """
 
     def __init__(self, upper: Flips, middle: Flips, lower: Flips) -> None:
