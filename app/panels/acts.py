@@ -4,6 +4,7 @@ Deliveries to a panel and the closing of its round take turns, over all processe
 """
 
 import hmac
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -20,17 +21,25 @@ from app.errors import AppError, ConflictError, InvalidRequestError
 from app.files import is_anothers
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels.desk import Panel, counts_of, panel_of, sold_rounds, store_round
+from app.panels.desk import Panel, counts_of, panel_of, round_of, sold_rounds, store_round
 from app.panels.intake import Form, read_file, read_rows
 from app.panels.journal import Journal
-from app.panels.late_tiers import draw_late, logged_rounds, restore, store_drawn, store_tier, with_tier
+from app.panels.late_tiers import (
+    draw_late,
+    logged_rounds,
+    restore,
+    store_drawn,
+    store_tier,
+    whole_record,
+    with_tier,
+)
 from app.panels.listing import panel_view
 from app.panels.plans.lists import Lists
 from app.panels.proving import disclosed_round, head_line, lines_of, shown_spending, spending_panels
 from app.panels.readings import read
 from app.panels.replay import replay_round
 from app.panels.reports import Delivered, Reports
-from app.panels.rounds import RUN, close_round, opening_of, read_tier
+from app.panels.rounds import RUN, Engine, close_round, derive_again, opening_of, read_tier
 from app.panels.sales import held_rank
 from app.panels.spending import blinding, replay_spending, root_of_round
 from app.panels.stopping import refuse_stopped
@@ -40,7 +49,7 @@ from tiers.audit.findings import Finding
 from tiers.budget import decimal_text, parse_epsilon
 from tiers.errors import AuditError
 
-__all__ = ["add_tier", "close", "deliver", "disclose", "reading", "replay_panels", "reports_of", "spending"]
+__all__ = ["add_tier", "close", "deliver", "derive", "disclose", "reading", "replay_panels", "reports_of", "spending"]
 
 _CHUNK = 1 << 20
 
@@ -67,8 +76,10 @@ def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequ
         return _reports(market, panel).add(found.round, batches, found.cost_nano, found.budget_nano)
 
 
-def close(market: Market, owner: Caller, panel: str) -> PanelView:
+def close(market: Market, owner: Caller | None, panel: str, engine: Engine | None = None) -> PanelView:
     """Close the open round: derive its tiers once, sign its record, open the next.
+
+    Args:       owner: the panel's, or none for the market's operator. engine: what derives, this process unless told.
 
     Raises:     NotFoundError: no panel of the owner's. ConflictError: a round without reports.
     """
@@ -82,7 +93,9 @@ def close(market: Market, owner: Caller, panel: str) -> PanelView:
         folder = _folder(market, panel) / f"round-{number}"
         devices = reports.devices(number, blinding(secret, panel))
         spent = root_of_round(devices, number, found.cost_nano)
-        closed = close_round(found.plan, secret, panel, number, found.epoch, runs, folder, at, spent=spent)
+        closed = close_round(
+            found.plan, secret, panel, number, found.epoch, runs, folder, at, spent=spent, engine=engine
+        )
         late = [draw_late(found.menu, secret, panel, number, each, folder) for each in found.menu.late]
 
         def work(connection: Connection) -> PanelView:
@@ -156,6 +169,32 @@ def reports_of(market: Market, panel: Panel, record: RoundRecord, rank: int) -> 
     return read_tier(panel.menu.plan, folder, rank, opening, record.tiers[rank].commitment)
 
 
+def derive(market: Market, panel: str, number: int, engine: Engine) -> bool:
+    """Derive a round by an engine: close it where it is the open one, else write a closed round's files anew.
+
+    Returns whether it was closed. The files of a closed round come out as they were signed, or stay as they are.
+
+    Raises:     NotFoundError: no such panel or round. ConflictError, IntegrityError: as `close` and `restore` do.
+    """
+    found = market.database.read_now(lambda connection: panel_of(connection, panel))
+    if number == found.round:
+        close(market, None, panel, engine)
+        return True
+    with _turn(market, panel, None) as found:
+        record = market.database.read_now(lambda held: whole_record(held, round_of(held, panel, number)))
+        secret, folder = (
+            market.keyring.owner_secret(found.owner, record.epoch),
+            _folder(market, panel) / f"round-{number}",
+        )
+        reports = _reports(market, panel)
+        again = folder.with_name(f"{folder.name}.again")  # what is there stays until it is known to be the same
+        derive_again(found.plan, secret, reports, record, again, engine)
+        shutil.rmtree(folder, ignore_errors=True)
+        again.rename(folder)
+        restore(found.menu, secret, reports, record, folder)
+    return False
+
+
 def disclose(market: Market, panel: str, number: int) -> Iterator[bytes]:
     """Yield what an auditor may have of a round, one JSON record a line: from the highest tier sold down.
 
@@ -210,7 +249,7 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _turn(market: Market, panel: str, owner: Caller) -> Iterator[Panel]:
+def _turn(market: Market, panel: str, owner: Caller | None) -> Iterator[Panel]:
     with market.turns.held("panel", panel):
         yield market.database.read_now(lambda connection: panel_of(connection, panel, owner))
 

@@ -1,4 +1,4 @@
-"""The commands of a panel's auditors: they trust nothing of the market but a public key."""
+"""The commands of panels: what auditors run, who trust a public key alone, and the derivation of a large round."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import rich_click as click
 
-__all__ = ["panel", "replay", "spending"]
+__all__ = ["derive", "panel", "replay", "spending"]
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -65,6 +65,37 @@ def spending(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
             f"the most spent is {made.most_nano} of {made.budget_nano} (10⁻⁹ of ε)"
         ),
     )
+
+
+@panel.command()
+@click.argument("name", metavar="PANEL")
+@click.argument("round_number", metavar="ROUND", type=click.IntRange(min=1))
+@click.option("--state", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the market.")
+@click.option("--engine", type=click.Choice(["process", "spark"]), default="process", help="What derives the tiers.")
+@click.option("--with", "command", default=None, help="What runs app/panels/spark.py; JOB REPORTS TARGET follow it.")
+def derive(name: str, round_number: int, state: Path, engine: str, command: str | None) -> None:
+    """Derive ROUND of PANEL here or on Spark: close it if it is open, else write a closed round's files anew."""
+    import asyncio
+
+    from app.market import Market
+    from app.operations import settings_at, spoken
+    from app.panels.acts import derive as derive_round
+    from app.panels.cluster import on_cluster
+    from app.panels.rounds import here
+
+    async def work() -> bool:
+        market = Market(settings_at(state))
+        try:
+            chosen = here if engine == "process" else on_cluster(market.settings.state / "cluster" / name, command)
+            return await asyncio.to_thread(derive_round, market, name, round_number, chosen)
+        finally:
+            await market.close()
+
+    if not state.is_dir():
+        raise click.ClickException(f"--state: expected the folder of a market, got {state}")
+    with spoken():
+        closed = asyncio.run(work())
+    click.echo(f"round {round_number} of {name}: {'closed' if closed else 'its files are as they were signed'}")
 
 
 def _tell(

@@ -3,12 +3,12 @@
 import hmac
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -27,9 +27,11 @@ __all__ = [
     "REPORTS",
     "RUN",
     "Closed",
+    "Engine",
     "close_round",
     "counts_commitment",
     "derive_again",
+    "here",
     "opening_of",
     "private_file",
     "read_tier",
@@ -38,6 +40,8 @@ __all__ = [
 RUN = 1 << 15
 _LEAST, _UNPACKED = 1 << 10, 1 << 25
 COUNTS, REPORTS = "counts", "opening"
+Engine: TypeAlias = Callable[[Plan, Sequence[bytes], Iterable[bytes]], Iterator[Sequence[bytes]]]
+"""From a plan, the key of each step and the top tier's reports in runs, to every tier of each run, in order."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,6 +50,14 @@ class Closed:
 
     record: RoundRecord
     counts: tuple[Counts, ...]
+
+
+def here(plan: Plan, keys: Sequence[bytes], runs: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield every tier of each run, derived in this process."""
+    first = 0
+    for raw in runs:
+        yield plan.derive(keys, first, raw)
+        first += len(raw) // plan.width
 
 
 def close_round(
@@ -59,9 +71,11 @@ def close_round(
     at: str,
     *,
     spent: str | None = None,
+    engine: Engine | None = None,
 ) -> Closed:
     """Derive every tier of a round into files of `folder`; memory holds one run at a time.
 
+    Args:       spent: the root over what devices spent. engine: what derives, in this process unless told.
     Guarantee:  the same reports, secret and panel give the same files, whatever happened before: what a crash left is
                 written anew, and a file has its name only once it is whole.
     """
@@ -75,13 +89,13 @@ def close_round(
     first = 0
     with ExitStack() as stack:
         files = [stack.enter_context(private_file(partial / f"{rank}.bin")) for rank in ranks]
-        for raw in runs:
-            for rank, stored in enumerate(plan.derive(keys, first, raw)):
+        for derived in (engine or here)(plan, keys, runs):
+            for rank, stored in enumerate(derived):
                 files[rank].write(stored)
                 digests[rank].update(stored)
                 counted, before = plan.count(rank, stored), counts[rank]
                 counts[rank] = counted if before is None else before + counted
-            first += len(raw) // plan.width
+            first += len(derived[0]) // plan.width
         for file in files:
             file.flush()
             os.fsync(file.fileno())
@@ -114,7 +128,9 @@ def close_round(
     return Closed(record, counted_all)
 
 
-def derive_again(plan: Plan, secret: bytes, reports: Reports, record: RoundRecord, folder: Path) -> None:
+def derive_again(
+    plan: Plan, secret: bytes, reports: Reports, record: RoundRecord, folder: Path, engine: Engine | None = None
+) -> None:
     """Write a closed round's files anew from its reports, where they are gone: the bytes that it was signed with.
 
     Raises:     IntegrityError: the reports are not those that it was closed with; then no file is left.
@@ -124,7 +140,8 @@ def derive_again(plan: Plan, secret: bytes, reports: Reports, record: RoundRecor
     runs = reports.runs(record.round, RUN, by_path=plan.by_path)
     record = msgspec.structs.replace(record, tiers=record.tiers[: len(plan.ladder)])
     named = (record.panel, record.round, record.epoch)
-    again = close_round(plan, secret, *named, runs, folder, record.at, spent=record.spent).record
+    closed = close_round(plan, secret, *named, runs, folder, record.at, spent=record.spent, engine=engine)
+    again = closed.record
     if again != record:
         shutil.rmtree(folder, ignore_errors=True)
         raise IntegrityError("panel: expected the reports of a closed round, got others")
