@@ -218,14 +218,18 @@ class Market:
         await self.cache.put(placed.chain.id, placed.tier.law, body)
         return Answer(body, etag_of(placed.chain.id, placed.tier.law, body)), unsealed
 
-    def alarm(self, findings: Iterable[Finding], stopped: Collection[str], found_by: str) -> None:
-        """Tell the log and the metrics of findings, and of the chains that are frozen for them."""
+    def alarm(
+        self, findings: Iterable[Finding], stopped: Collection[str], found_by: str, panels: Collection[str] = ()
+    ) -> None:
+        """Tell the log and the metrics of findings, and of the chains and panels that are not sold because of them."""
         for finding in findings:
             self._alert(f"{finding.check} {finding.rule}")
             chain = None if finding.chain is None else finding.chain[:16]
             _log.error("audit finding", check=finding.check, rule=finding.rule, chain=chain, found_by=found_by)
         for chain in stopped:
             _log.error("chain frozen", chain=chain[:16], found_by=found_by)
+        for panel in panels:
+            _log.error("panel stopped", panel=panel, found_by=found_by)
 
     async def _refusing(self, sale: Awaitable[PlacedOrder]) -> PlacedOrder:
         """Freeze the chain of a release that the gate refuses: the sale itself has left nothing behind."""

@@ -98,6 +98,12 @@ class Telemetry:
             registry=self._registry,
             multiprocess_mode="mostrecent",
         )
+        self._stopped = Gauge(
+            "tiermarket_stopped_panels",
+            "Panels that an audit has stopped.",
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
         self._kept: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float, who: str | None) -> None:
@@ -124,9 +130,10 @@ class Telemetry:
         """Count a finding of an audit; `rule` comes from a closed set."""
         self._findings.labels(rule).inc()
 
-    def frozen(self, chains: int) -> None:
-        """Say how many chains are frozen."""
+    def frozen(self, chains: int, panels: int) -> None:
+        """Say how many chains are frozen, and how many panels stopped."""
         self._frozen.set(chains)
+        self._stopped.set(panels)
 
     def flush(self) -> None:
         """Write the access lines that wait, and add up what was counted."""

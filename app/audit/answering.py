@@ -1,14 +1,15 @@
-"""What a thaw answers: a finding that was told in a report before an operator let its chain be sold again.
+"""What a thaw answers: a finding that was told in a report before an operator let its chain or panel be sold again.
 
 A log is never mended: what is wrong at one of its leaves is found by every later audit. So what has been answered is
 told again, as a notice: it freezes nothing a second time and calls for nobody. What is new freezes as ever, and so does
 what an audit did not find in between: it was mended, and has broken again.
 
 Only what stands for good can be answered: a leaf, a record of the log, an alarm of the noise. A head, a file, a check
-that broke are other ones at every audit, whatever their findings are called; and no chain's thaw speaks for a panel.
+that broke are other ones at every audit, whatever their findings are called, and so are the files of a panel's round.
+No chain's thaw speaks for a panel, and no panel's for a chain.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -16,20 +17,23 @@ from sqlalchemy import Connection, func, select
 
 from app.audit.digests import report_of
 from app.log.leaves import ReportLeaf, ThawLeaf, decode
+from app.log.panel_leaves import PanelThawLeaf
+from app.store.panel_schema import panels
 from app.store.schema import audit_reports, chains, leaves, products
 from tiers.audit.findings import Finding, Severity
 
-__all__ = ["Answers", "answers_of"]
+__all__ = ["Answers", "answers_of", "concerns", "is_panel"]
 
 _Key = tuple[str, str, str, str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Which findings have been answered on which chains.
+    """Which findings have been answered on which chains and panels.
 
-    Args:       thawed: the leaf of each chain's last thaw. planned: the leaf of each chain's first plan. told: by
-                finding, the leaf of the first report of those that have told it without a break until now.
+    Args:       thawed: the leaf of the last thaw of each chain or panel. planned: the leaf of each chain's first plan,
+                and of each panel. told: by finding, the leaf of the first report of those that have told it without a
+                break until now.
     """
 
     thawed: Mapping[str, int]
@@ -37,7 +41,7 @@ class Answers:
     told: Mapping[_Key, int]
 
     def settled(self, finding: Finding, chain: str) -> bool:
-        """Return whether a finding is answered on a chain: told, and the chain thawed since.
+        """Return whether a finding is answered on a chain, or a panel: told, and that thawed since.
 
         A finding of the whole log, once it has been answered on some chain, says nothing of chains planned after it.
         """
@@ -49,16 +53,42 @@ class Answers:
 
     def begun(self, finding: Finding) -> bool:
         """Return whether a finding is answered on any chain that it is about."""
-        return any(
-            self.settled(finding, chain) for chain in (self.thawed if finding.chain is None else [finding.chain])
+        chains_of = (chain for chain in self.thawed if concerns(finding, chain))
+        return any(self.settled(finding, chain) for chain in (chains_of if finding.chain is None else [finding.chain]))
+
+    def marked(self, findings: Iterable[Finding], panel: Callable[[Finding], str | None]) -> tuple[Finding, ...]:
+        """Return findings, those that are answered wherever they hold as notices; `panel` names a finding's panel."""
+        return tuple(
+            replace(finding, severity=Severity.NOTICE)
+            if finding.severity is Severity.BREACH and self._everywhere(finding, panel(finding))
+            else finding
+            for finding in findings
         )
 
-    def marked(self, finding: Finding) -> Finding:
-        """Return a finding, as a notice where it is answered on every chain that it is about."""
-        about = self.planned if finding.chain is None else (finding.chain,)
-        if finding.severity is Severity.BREACH and about and all(self.settled(finding, chain) for chain in about):
-            return replace(finding, severity=Severity.NOTICE)
-        return finding
+    def _everywhere(self, finding: Finding, panel: str | None) -> bool:
+        one = finding.chain or panel
+        about = [each for each in self.planned if concerns(finding, each)] if one is None else [one]
+        return bool(about) and all(self.settled(finding, each) for each in about)
+
+
+def concerns(finding: Finding, chain: str) -> bool:
+    """Return whether a finding of the whole log is about a chain or panel: A5 watches the noise of chains alone.
+
+    Example:
+        >>> [concerns(Finding(check, "", "log", "", ""), "panel_1") for check in ("A4", "A5")]
+        [True, False]
+    """
+    return not (finding.check == "A5" and is_panel(chain))
+
+
+def is_panel(name: str) -> bool:
+    """Return whether a name is a panel's: a chain's is hex.
+
+    Example:
+        >>> is_panel("panel_1")
+        True
+    """
+    return name.startswith("panel_")
 
 
 def answers_of(connection: Connection) -> Answers:
@@ -73,17 +103,21 @@ def answers_of(connection: Connection) -> Answers:
         }
     planned = select(chains.c.id, func.coalesce(func.min(products.c.leaf_index), -1))
     of_products = planned.outerjoin_from(chains, products, products.c.chain_id == chains.c.id).group_by(chains.c.id)
-    return Answers(last, {row[0]: row[1] for row in connection.execute(of_products)}, told)
+    opened = select(panels.c.id, panels.c.leaf_index).where(panels.c.leaf_index.is_not(None))
+    found = {row[0]: row[1] for wanted in (of_products, opened) for row in connection.execute(wanted)}
+    return Answers(last, found, told)
 
 
 def _thaws(connection: Connection) -> tuple[int | None, dict[str, int]]:
-    """The leaf of the first thaw of all, and that of each chain's last one."""
-    wanted = select(leaves.c.log_index, leaves.c.body).where(leaves.c.kind == "thaw").order_by(leaves.c.log_index)
+    """The leaf of the first thaw of all, and that of each chain's or panel's last one."""
+    thaws = leaves.c.kind.in_(("thaw", "panel-thaw"))
+    wanted = select(leaves.c.log_index, leaves.c.body).where(thaws).order_by(leaves.c.log_index)
     first, last = None, {}
     for index, body in connection.execute(wanted):
         leaf = decode(body)
-        if isinstance(leaf, ThawLeaf):
-            first, last[leaf.chain] = index if first is None else first, index
+        if isinstance(leaf, ThawLeaf | PanelThawLeaf):
+            of = leaf.chain if isinstance(leaf, ThawLeaf) else leaf.panel
+            first, last[of] = index if first is None else first, index
     return first, last
 
 

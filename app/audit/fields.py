@@ -22,6 +22,10 @@ _EVERY = (
     "panel",
     "panel-round",
     "panel-sale",
+    "panel-stop",
+    "panel-thaw",
+    "panel-late-tier",
+    "panel-late-draw",
 )
 
 CHECKED: dict[Field, str] = {
@@ -103,6 +107,7 @@ CHECKED: dict[Field, str] = {
     ("panel", "axes"): "A1 panel-axes",
     ("panel", "metric"): "A1 panel-metric",
     ("panel-tier", "across"): "A1 panel-across",
+    ("panel", "spending"): "A3 panel-spending",
     ("panel-tier", "epsilon"): "A1 panel-plan",
     ("panel-tier", "law"): "A1 panel-plan",
     ("panel-tier", "price_minor"): "A3 panel-prices",
@@ -116,6 +121,16 @@ CHECKED: dict[Field, str] = {
     ("panel-sale", "price_minor"): "A3 panel-price",
     ("panel-sale", "currency"): "A3 panel-currency",
     ("panel-sale", "licence"): "A3 panel-licence",
+    ("panel-stop", "panel"): "A4 panel-of-stop",
+    ("panel-thaw", "panel"): "A4 stopped-before-thaw",
+    ("panel-late-tier", "panel"): "A4 panel-of-tier",
+    ("panel-late-tier", "number"): "A4 tier-order",
+    ("panel-late-tier", "tier"): "A1 late-plan",
+    ("panel-late-draw", "panel"): "A4 round-of-draw",
+    ("panel-late-draw", "round"): "A4 round-of-draw",
+    ("panel-late-draw", "number"): "A4 late-order",
+    ("panel-late-draw", "sampler"): "A2 late-sampler",
+    ("panel-late-draw", "key_hash"): "A2 round-keys",
     ("freeze", "chain"): "A4 chain-of-freeze",
     ("thaw", "chain"): "A4 frozen-before-thaw",
 }
@@ -140,11 +155,12 @@ PARTLY: dict[Field, str] = {
         "panel",
         "axes",
     ): "as many values as its laws say, and no two the same; that devices have them is the owner's word",
-    ("panel", "budget_nano"): "one round fits in it; what each device spends is kept with its reports",
+    ("panel", "budget_nano"): "one round fits in it; that no device passes it is replayed from the owner's file",
     (
         "panel-round",
         "record",
     ): "its reports are held against it where the round is disclosed, from the highest tier sold",
+    ("panel-late-draw", "key_hash"): "no key is used twice; where both neighbours are disclosed, the draw is replayed",
     ("panel-sale", "price_minor"): "an upper bound; upgrades are credited and analysts pay nothing",
     ("sale", "price_minor"): "an upper bound; upgrades are credited and analysts pay nothing, and roles are not logged",
 }
@@ -161,5 +177,10 @@ UNCHECKED: dict[Field, str] = {
     ("freeze", "check"): "the market's word on why it stopped a chain; that it stopped is checked",
     ("freeze", "rule"): "the market's word on why it stopped a chain; that it stopped is checked",
     ("thaw", "reason"): "words",
+    ("panel-stop", "check"): "the market's word on why it stopped a panel; that it stopped is checked",
+    ("panel-stop", "rule"): "the market's word on why it stopped a panel; that it stopped is checked",
+    ("panel-thaw", "reason"): "words",
+    ("panel-late-draw", "commitment"): "held against the reports where the round is disclosed",
+    ("panel-late-draw", "counts"): "held against the counts where the round is disclosed, and by the tier's buyers",
 }
 """Fields that no check reads, and why."""

@@ -9,10 +9,10 @@ from app.errors import ChainFrozenError, ConflictError
 from app.keyring import Keyring
 from app.log.journal import append
 from app.log.leaves import FreezeLeaf, ThawLeaf
-from app.store.schema import chains, frozen_chains
+from app.store.schema import audit_reports, chains, frozen_chains
 from tiers.audit.findings import Finding
 
-__all__ = ["count_frozen", "freeze", "frozen", "refuse_frozen", "thaw"]
+__all__ = ["count_frozen", "freeze", "frozen", "refuse_frozen", "refuse_older", "thaw"]
 
 _TEXT = 80
 _FROZEN = select(frozen_chains.c.chain_id).where(frozen_chains.c.chain_id == bindparam("chain"))
@@ -73,6 +73,16 @@ def thaw(connection: Connection, keyring: Keyring, chain: str, reason: str, at: 
     if done.rowcount == 0:
         raise ConflictError("chain: expected a frozen one, got another")
     append(connection, keyring, at, [lambda index: ThawLeaf(index=index, at=at, chain=chain, reason=reason)])
+
+
+def refuse_older(connection: Connection, report: str | None) -> None:
+    """Refuse a thaw that cites a report which is not the newest: it would answer what nobody has read.
+
+    Raises:     ConflictError: a newer report is kept, or none of this id.
+    """
+    newest = select(audit_reports.c.id).order_by(audit_reports.c.leaf_index.desc()).limit(1)
+    if report is not None and connection.execute(newest).scalar_one_or_none() != report:
+        raise ConflictError("report: expected the newest one, got another (a thaw answers all that was told by now)")
 
 
 def count_frozen(connection: Connection) -> int:

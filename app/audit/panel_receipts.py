@@ -1,7 +1,7 @@
 """A panel's order verified offline: receipt, leaves of panel, round and sale, inclusion, opening, counts."""
 
 import hmac
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -16,7 +16,16 @@ from app.log import leaves as log_leaves
 from app.log.axes import metric_of
 from app.log.heads import TreeHead, public_key, verify_document
 from app.log.merkle import leaf_hash, verify_inclusion
-from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf, round_identity, tier_identity
+from app.log.panel_leaves import (
+    LateDrawLeaf,
+    LateTierLeaf,
+    PanelLeaf,
+    PanelSaleLeaf,
+    RoundLeaf,
+    TierRecord,
+    round_identity,
+    tier_identity,
+)
 from app.panels.replay import Proved
 from app.panels.rounds import counts_commitment
 from tiers.audit.findings import Finding
@@ -34,7 +43,8 @@ class PanelBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """One order of a panel's tier with all that proves it: what `GET /v1/orders/{order}/proof` gives.
 
     Args:       panel, round, sale: leaves with their paths to the head. opening: of the commitment to the tier's
-                counts. counts: what every estimate of the tier is read off.
+                counts. counts: what every estimate of the tier is read off. added, drawn: of an added tier, the leaves
+                by which it and those before it joined the menu, and by which they were drawn in the round.
     """
 
     receipt: dict[str, Any]
@@ -44,6 +54,8 @@ class PanelBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sale: Proved
     opening: _Hash
     counts: list[_Count]
+    added: list[Proved] = []
+    drawn: list[Proved] = []
 
 
 def verify_any_bundle(raw: bytes, publics: Collection[str]) -> tuple[Bundle | PanelBundle, tuple[Finding, ...]]:
@@ -92,8 +104,8 @@ def _verify(
     need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
     need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
     leaves, hashes = [], []
-    for name in ("panel", "round", "sale"):
-        proved: Proved = getattr(bundle, name)
+    shown = [("panel", bundle.panel), ("round", bundle.round), ("sale", bundle.sale)]
+    for name, proved in [*shown, *(("late", each) for each in (*bundle.added, *bundle.drawn))]:
         raw = canonical_bytes(proved.leaf)
         leaf = log_leaves.decode(raw)
         path = [bytes.fromhex(step) for step in proved.proof]
@@ -101,7 +113,7 @@ def _verify(
         need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
         leaves.append(leaf)
         hashes.append(leaf_hash(raw).hex())
-    panel, closed, sale = leaves
+    panel, closed, sale, *late = leaves
     if not (isinstance(panel, PanelLeaf) and isinstance(closed, RoundLeaf) and isinstance(sale, PanelSaleLeaf)):
         need(False, "A4", "leaf-kind", "leaves of panel, round and sale", "others")
         return
@@ -111,8 +123,10 @@ def _verify(
     for name in _SHARED:
         same = getattr(sale, name) == receipt[name]
         need(same, "A3", "receipt-of-leaf", name, "the receipt says it otherwise than the log")
-    _check_round((panel, closed, sale), publics, found)
-    tier = closed.record.tiers[sale.rank]
+    added = [leaf for leaf in late if isinstance(leaf, LateTierLeaf)]
+    drawn = [leaf for leaf in late if isinstance(leaf, LateDrawLeaf)]
+    _check_round((panel, closed, sale), sorted([*added, *drawn], key=lambda leaf: leaf.index), publics, found)
+    tier = [*closed.record.tiers, *map(_late_record, added, drawn)][sale.rank]
     need(hashes[0] == receipt["fingerprint"], "A1", "panel-of-receipt", receipt["fingerprint"], hashes[0][:16])
     named = (round_identity(sale.panel, sale.round), tier_identity(sale.rank, tier.epsilon, tier.law), tier.epsilon)
     said = (receipt["chain"], receipt["law"], receipt["epsilon"])
@@ -133,7 +147,10 @@ def _promises(panel: PanelLeaf, epsilon: str) -> list[str | None]:
 
 
 def _check_round(
-    leaves: tuple[PanelLeaf, RoundLeaf, PanelSaleLeaf], publics: Collection[str], found: list[Finding]
+    leaves: tuple[PanelLeaf, RoundLeaf, PanelSaleLeaf],
+    late: Sequence[LateTierLeaf | LateDrawLeaf],
+    publics: Collection[str],
+    found: list[Finding],
 ) -> None:
     """The menu keeps its ε, the round is the panel's own and signed, the sale within its terms: as in a whole log."""
     panel, closed, sale = leaves
@@ -142,8 +159,24 @@ def _check_round(
     audit.rounds[panel.panel] = closed.record.round - 1  # what came before is the auditor's to see
     signer = [public for public in publics if signed_round(closed, public)]
     found += audit.round(closed, {closed.record.epoch}, {closed.key: signer[0]} if signer else {})
+    for leaf in late:
+        found += audit.late_tier(leaf) if isinstance(leaf, LateTierLeaf) else audit.late_draw(leaf)
+    last = max((leaf.index for leaf in late), default=closed.index)
+    if last > sale.index or any(isinstance(leaf, LateDrawLeaf) and leaf.index < closed.index for leaf in late):
+        found.append(Finding("A4", "leaf-order", "bundle", "panel, round, added tier, sale", "another order"))
     found += audit.sale(sale)
     if (sale.panel, sale.round) != (closed.record.panel, closed.record.round):
         found.append(
             Finding("A3", "round-of-sale", "bundle", f"round {sale.round}", "the round that is shown is another")
         )
+
+
+def _late_record(tier: LateTierLeaf, drawn: LateDrawLeaf) -> TierRecord:
+    """An added tier of a round as its record: its law from the menu's leaf, its commitments from its draw's."""
+    return TierRecord(
+        epsilon=tier.tier.epsilon,
+        law=tier.tier.law,
+        commitment=drawn.commitment,
+        counts=drawn.counts,
+        key_hash=drawn.key_hash,
+    )

@@ -8,12 +8,24 @@ from cryptography.exceptions import InvalidSignature
 from app.audit.reading import UNREADABLE
 from app.errors import InvalidRequestError
 from app.log.heads import public_key
-from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf
+from app.log.panel_leaves import (
+    LateDrawLeaf,
+    LateTierLeaf,
+    PanelLeaf,
+    PanelSaleLeaf,
+    PanelStopLeaf,
+    PanelThawLeaf,
+    PanelTier,
+    RoundLeaf,
+)
 from app.panels.mechanism import BY_STEPS, read_plan
 from app.panels.plans.base import Plan
+from app.panels.plans.late import LATE_MECHANISMS
 from app.panels.plans.points import PointsPlan
+from app.panels.spending import SPENDING
 from tiers.audit.findings import Finding
 from tiers.budget import Ladder, decimal_text, nano_up
+from tiers.local.columns.between import LATE_SAMPLER
 from tiers.local.columns.chain import SAMPLER
 
 __all__ = ["PanelAudit", "signed_round"]
@@ -28,7 +40,11 @@ class PanelAudit:
     def __init__(self) -> None:
         self.panels: dict[str, PanelLeaf] = {}
         self.rounds: dict[str, int] = {}
+        self.menus: dict[str, list[PanelTier]] = {}
+        self.drawn: dict[tuple[str, int], int] = {}
         self._key_hashes: set[str] = set()
+        self._stopped: set[str] = set()
+        self._spending: set[str] = set()
 
     def panel(self, leaf: PanelLeaf) -> list[Finding]:
         """Take a panel that opens: its laws keep each ε and follow from each other, as `read_plan` checks."""
@@ -37,6 +53,7 @@ class PanelAudit:
         need(len(set(leaf.domain)) == len(leaf.domain), "A1", "panel-domain", "values that differ", "one twice")
         promised = "steps" if leaf.mechanism in BY_STEPS else "values"
         need(leaf.promise == promised, "A1", "panel-promise", leaf.promise, leaf.mechanism)
+        need(leaf.spending in (None, SPENDING), "A3", "panel-spending", str(leaf.spending), SPENDING)
         try:
             ladder = Ladder.parse([Fraction(tier.epsilon) for tier in leaf.tiers])
             if [decimal_text(epsilon) for epsilon in ladder] != [tier.epsilon for tier in leaf.tiers]:
@@ -50,6 +67,7 @@ class PanelAudit:
         prices = [tier.price_minor for tier in leaf.tiers]
         need(prices == sorted(prices, reverse=True), "A3", "panel-prices", str(prices), "prices that never rise")
         self.panels.setdefault(leaf.panel, leaf)
+        self.menus.setdefault(leaf.panel, list(leaf.tiers))
         return found
 
     def round(self, leaf: RoundLeaf, epochs: Set[int], keys: Mapping[int, str]) -> list[Finding]:
@@ -59,12 +77,17 @@ class PanelAudit:
         panel, due = self.panels.get(record.panel), self.rounds.get(record.panel, 0) + 1
         need(record.round == due, "A4", "round-order", f"round {record.round}", f"round {due} is due")
         self.rounds[record.panel] = max(record.round, due)
+        self.drawn.setdefault((record.panel, record.round), len(record.tiers))
         said = (record.mechanism, record.domain_size, [(tier.epsilon, tier.law) for tier in record.tiers])
         if panel is None:
             need(False, "A4", "panel-of-round", record.panel, "no earlier panel's leaf")
         else:
             planned = (panel.mechanism, panel.size, [(tier.epsilon, tier.law) for tier in panel.tiers])
             need(said == planned, "A1", "laws-of-panel", record.mechanism, "the panel opened with others")
+        bound = (panel is not None and panel.spending is not None) or record.panel in self._spending
+        need(record.spent is not None or not bound, "A3", "round-spending", f"round {record.round}", "no root")
+        if record.spent is not None:
+            self._spending.add(record.panel)
         need(record.reports > 0, "A4", "round-reports", "0 reports", "at least 1")
         need(record.epoch in epochs, "A2", "round-epoch", f"epoch {record.epoch}", "no earlier leaf opens it")
         need(record.sampler == SAMPLER, "A2", "round-sampler", record.sampler, SAMPLER)
@@ -83,13 +106,70 @@ class PanelAudit:
         if panel is None or not 1 <= leaf.round <= closed:
             need(False, "A3", "round-of-sale", f"round {leaf.round} of {leaf.panel}", "no earlier leaf closes it")
             return found
-        if leaf.rank >= len(panel.tiers):
-            need(False, "A3", "tier-of-round", f"tier {leaf.rank}", f"{len(panel.tiers)} tiers")
+        menu = self.menus[leaf.panel]
+        drawn = min(len(menu), self.drawn.get((leaf.panel, leaf.round), 0))
+        if leaf.rank >= drawn:
+            need(False, "A3", "tier-of-round", f"tier {leaf.rank}", f"{drawn} tiers drawn before")
             return found
-        price = panel.tiers[leaf.rank].price_minor
+        need(leaf.panel not in self._stopped, "A3", "panel-stopped", leaf.panel, "no thaw since it was stopped")
+        price = menu[leaf.rank].price_minor
         need(leaf.price_minor <= price, "A3", "panel-price", str(leaf.price_minor), f"list {price}")
         need(leaf.currency == panel.currency, "A3", "panel-currency", leaf.currency, panel.currency)
         need(leaf.licence == panel.licence, "A3", "panel-licence", leaf.licence, panel.licence)
+        return found
+
+    def late_tier(self, leaf: LateTierLeaf) -> list[Finding]:
+        """Take a tier that joins a menu: numbered on, below the top, its law and price between its neighbours'."""
+        found, need = _needing(leaf.index)
+        panel, menu = self.panels.get(leaf.panel), self.menus.get(leaf.panel)
+        if panel is None or menu is None:
+            need(False, "A4", "panel-of-tier", leaf.panel, "no earlier panel's leaf")
+            return found
+        need(leaf.number == len(menu), "A4", "tier-order", f"tier {leaf.number}", f"tier {len(menu)} is due")
+        try:
+            tiers = sorted([*menu, leaf.tier], key=lambda tier: Fraction(tier.epsilon), reverse=True)
+            ladder = Ladder.parse([Fraction(tier.epsilon) for tier in tiers])
+            if decimal_text(Fraction(leaf.tier.epsilon)) != leaf.tier.epsilon:
+                raise ValueError("epsilon: expected its one form, got another")
+            if panel.mechanism not in LATE_MECHANISMS or tiers[0] is leaf.tier:
+                raise ValueError("tier: expected one below the top, of a mechanism that admits it, got another")
+            read_plan(panel.mechanism, len(panel.domain), ladder, [tier.law for tier in tiers])
+        except (*UNREADABLE, InvalidRequestError) as error:
+            need(False, "A1", "late-plan", leaf.tier.epsilon, str(error)[:200])
+            tiers = [*menu, leaf.tier]
+        else:
+            prices = [tier.price_minor for tier in tiers]
+            need(prices == sorted(prices, reverse=True), "A3", "panel-prices", str(prices), "prices that never rise")
+        menu.append(leaf.tier)
+        return found
+
+    def late_draw(self, leaf: LateDrawLeaf) -> list[Finding]:
+        """Take an added tier of a closed round: the next due there, by this version's sampler, with its own key."""
+        found, need = _needing(leaf.index)
+        closed = self.drawn.get((leaf.panel, leaf.round))
+        if closed is None:
+            need(False, "A4", "round-of-draw", f"round {leaf.round} of {leaf.panel}", "no earlier leaf closes it")
+            return found
+        due = leaf.number == closed and leaf.number < len(self.menus.get(leaf.panel, []))
+        need(due, "A4", "late-order", f"tier {leaf.number}", f"tier {closed} is due, once the panel has it")
+        self.drawn[leaf.panel, leaf.round] = max(closed, leaf.number + 1)
+        need(leaf.sampler == LATE_SAMPLER, "A2", "late-sampler", leaf.sampler, LATE_SAMPLER)
+        need(leaf.key_hash not in self._key_hashes, "A2", "round-keys", "a new key for every step", "one used before")
+        self._key_hashes.add(leaf.key_hash)
+        return found
+
+    def stop(self, leaf: PanelStopLeaf) -> list[Finding]:
+        """Take a stop: of a panel that opened; nothing of it is sold until a thaw."""
+        found, need = _needing(leaf.index)
+        need(leaf.panel in self.panels, "A4", "panel-of-stop", leaf.panel, "no earlier panel's leaf")
+        self._stopped.add(leaf.panel)
+        return found
+
+    def thaw(self, leaf: PanelThawLeaf) -> list[Finding]:
+        """Take a thaw: of a panel that was stopped."""
+        found, need = _needing(leaf.index)
+        need(leaf.panel in self._stopped, "A4", "stopped-before-thaw", leaf.panel, "not stopped by an earlier leaf")
+        self._stopped.discard(leaf.panel)
         return found
 
 

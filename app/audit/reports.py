@@ -1,8 +1,9 @@
 """An audit of the whole log: run from one consistent read, kept, signed and itself logged; findings freeze chains."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,8 +21,8 @@ from app.errors import AuditFindingError, NotFoundError
 from app.log.heads import public_key, sign_document, verify_document
 from app.log.journal import append, current_head
 from app.log.leaves import ReportLeaf, decode
-from app.log.panel_leaves import RoundLeaf
-from app.store.schema import audit_reports, leaves, products
+from app.panels.stopping import body_at, panel_of_finding, stop
+from app.store.schema import audit_reports, products
 from tiers.audit.findings import Finding, Severity
 from tiers.audit.watch import WatchState
 from tiers.canonical import Document, canonical_bytes
@@ -83,23 +84,23 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
     progress("keeping the report")
     at = time_text(market.clock())
 
-    def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str]]:
+    def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str], list[str]]:
         answers = answers_of(connection)
-        found = tuple(
-            finding if _panel_of(connection, finding) else answers.marked(finding)
-            for finding in _of_chain(connection, report.findings)
-        )
+        panel = partial(panel_of_finding, connection)
+        found = answers.marked(_of_chain(connection, report.findings), panel)
         breaches = tuple(finding for finding in found if finding.severity is Severity.BREACH)
         verdict = "refuted" if breaches else "answered" if found else "verified"
         told = replace(report, verdict=verdict, findings=found)
         kept = _keep(connection, market, told, watching.watch.state(), at)
-        of_chains = tuple(_but_panels(connection, breaches))
-        stopped = freeze(connection, market.keyring, of_chains, str(kept["report"]), at, spared=answers.settled)
-        return kept, breaches, stopped
+        of_chains = tuple(finding for finding in breaches if panel(finding) is None)
+        by = str(kept["report"])
+        stopped = freeze(connection, market.keyring, of_chains, by, at, spared=answers.settled)
+        panels = stop(connection, market.keyring, breaches, by, at, spared=answers.settled)
+        return kept, breaches, stopped, panels
 
-    kept, breaches, stopped = market.database.submit(keep).result()
+    kept, breaches, stopped, panels = market.database.submit(keep).result()
     if breaches:
-        market.alarm(breaches, stopped, str(kept["report"]))
+        market.alarm(breaches, stopped, str(kept["report"]), panels)
     return kept
 
 
@@ -206,50 +207,13 @@ def _keep(
     return signed
 
 
-def _but_panels(connection: Connection, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Stop each panel that a breach names, by its round or its leaf, and yield the findings that name none."""
-    from app.panels.desk import stop_panel  # which holds the sales desk
-
-    for finding in findings:
-        panel = _panel_of(connection, finding)
-        if panel is None:
-            yield finding
-        elif finding.severity is Severity.BREACH:
-            stop_panel(connection, panel, f"{finding.check} {finding.rule}")
-
-
-def _panel_of(connection: Connection, finding: Finding) -> str | None:
-    """The panel that a finding is about, by its round or its leaf."""
-    if finding.where.startswith("panel_"):
-        return finding.where.partition("/")[0]
-    of_leaf = finding.chain is None and finding.where.startswith("leaf ")
-    return _panel_at(connection, finding.where) if of_leaf else None
-
-
-def _panel_at(connection: Connection, where: str) -> str | None:
-    body = _body_at(connection, where)
-    try:
-        leaf = None if body is None else decode(body)
-    except ValueError:
-        return None
-    return leaf.record.panel if isinstance(leaf, RoundLeaf) else getattr(leaf, "panel", None)
-
-
-def _body_at(connection: Connection, where: str) -> bytes | None:
-    index = int(where.removeprefix("leaf ").partition(",")[0])
-    body: bytes | None = connection.execute(
-        select(leaves.c.body).where(leaves.c.log_index == index)
-    ).scalar_one_or_none()
-    return body
-
-
 def _of_chain(connection: Connection, findings: Iterable[Finding]) -> Iterable[Finding]:
     """Name the chain of each finding, from the leaf it stands at where the check could not tell."""
     for finding in findings:
         if finding.chain is not None or not finding.where.startswith("leaf "):
             yield finding
             continue
-        body = _body_at(connection, finding.where)
+        body = body_at(connection, finding.where)
         yield replace(finding, chain=None if body is None else _chain_of(connection, body))
 
 

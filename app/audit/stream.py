@@ -24,7 +24,15 @@ from app.log.leaves import (
     ThawLeaf,
     WithdrawalLeaf,
 )
-from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf
+from app.log.panel_leaves import (
+    LateDrawLeaf,
+    LateTierLeaf,
+    PanelLeaf,
+    PanelSaleLeaf,
+    PanelStopLeaf,
+    PanelThawLeaf,
+    RoundLeaf,
+)
 from tiers.audit.findings import Finding
 from tiers.audit.ledger import LedgerReplay
 from tiers.audit.plans import PlanAudit
@@ -75,6 +83,11 @@ class LogAudit:
             RoundLeaf: self._round,
             PanelSaleLeaf: self._panel_sale,
         }
+
+    @property
+    def empty(self) -> bool:
+        """Return whether no chain was planned so far and no panel opened: nothing to audit."""
+        return not self.plans and not self._panels.panels
 
     def leaf(self, leaf: Leaf) -> None:
         """Take the next leaf of the log."""
@@ -205,5 +218,13 @@ class LogAudit:
                 self.ledger.freeze(leaf.chain, leaf.index)
             case ThawLeaf():
                 self.ledger.thaw(leaf.chain)
+            case PanelStopLeaf():
+                self.found += self._panels.stop(leaf)
+            case PanelThawLeaf():
+                self.found += self._panels.thaw(leaf)
+            case LateTierLeaf():
+                self.found += self._panels.late_tier(leaf)
+            case LateDrawLeaf():
+                self.found += self._panels.late_draw(leaf)
             case _:
                 pass

@@ -139,8 +139,8 @@ class ExportAudit:
         for finding in self._log.finish():
             self._say(finding)
         self._dropped += self._log.dropped
-        if not self._log.plans and not self._found:
-            raise AuditError("export: expected at least one chain to audit, got none")
+        if self._log.empty and not self._found:
+            raise AuditError("export: expected at least one chain or panel to audit, got none")
         for check in self._edges:
             self._conclude(check)
         notes = [] if self._log.sales else ["the log holds plans but no sale: nothing was charged, opened or replayed"]

@@ -10,7 +10,15 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from app.log.leaf_base import Hex, LeafBase, Natural, Text
-from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf
+from app.log.panel_leaves import (
+    LateDrawLeaf,
+    LateTierLeaf,
+    PanelLeaf,
+    PanelSaleLeaf,
+    PanelStopLeaf,
+    PanelThawLeaf,
+    RoundLeaf,
+)
 from tiers.canonical import canonical_bytes
 
 __all__ = [
@@ -209,6 +217,10 @@ Leaf: TypeAlias = (
     | PanelLeaf
     | RoundLeaf
     | PanelSaleLeaf
+    | PanelStopLeaf
+    | PanelThawLeaf
+    | LateTierLeaf
+    | LateDrawLeaf
 )
 
 _DECODER = msgspec.json.Decoder(Leaf)

@@ -14,8 +14,12 @@ from app.log.leaf_base import Hex, LeafBase, Natural, Text
 from tiers.canonical import canonical_bytes
 
 __all__ = [
+    "LateDrawLeaf",
+    "LateTierLeaf",
     "PanelLeaf",
     "PanelSaleLeaf",
+    "PanelStopLeaf",
+    "PanelThawLeaf",
     "PanelTier",
     "RoundLeaf",
     "RoundRecord",
@@ -47,6 +51,7 @@ class PanelLeaf(LeafBase, frozen=True, kw_only=True, tag="panel", omit_defaults=
     Args:       promise: what ε means: for any two "values", or for each of the "steps" of an ordered domain.
                 budget_nano: of a device, in 10⁻⁹ of ε. axes: of points: the domain, which is then empty itself. metric:
                 of a promise a step: the distance, its unit, and the steps between the two values farthest apart.
+                spending: how each round binds who spent (older panels: not).
     """
 
     panel: Text
@@ -59,6 +64,7 @@ class PanelLeaf(LeafBase, frozen=True, kw_only=True, tag="panel", omit_defaults=
     budget_nano: Natural
     axes: Annotated[list[Axis], msgspec.Meta(min_length=1, max_length=3)] | None = None
     metric: Metric | None = None
+    spending: Text | None = None
 
     @property
     def size(self) -> int:
@@ -76,8 +82,11 @@ class TierRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     key_hash: Hex | None
 
 
-class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the market signs when a round closes: enough to derive every lower tier again from a disclosed one."""
+class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the market signs when a round closes: enough to derive every lower tier again from a disclosed one.
+
+    Args:       spent: the root over what each device spent (`app.panels.spending`); older rounds have none.
+    """
 
     panel: Text
     round: Natural
@@ -88,6 +97,7 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     epoch: Natural
     at: Text
     tiers: Annotated[tuple[TierRecord, ...], msgspec.Meta(min_length=1, max_length=64)]
+    spent: Hex | None = None
 
     def encode(self) -> bytes:
         """Return the canonical bytes: what is signed."""
@@ -113,6 +123,41 @@ class PanelSaleLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-sale"):
     price_minor: Natural
     currency: Text
     licence: Text
+
+
+class PanelStopLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-stop"):
+    """Nothing more of a panel is sold, because of a finding; what was sold stays readable."""
+
+    panel: Text
+    check: Text
+    rule: Text
+
+
+class PanelThawLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-thaw"):
+    """An operator lets a stopped panel be sold again, and says why."""
+
+    panel: Text
+    reason: Text
+
+
+class LateTierLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-late-tier"):
+    """A tier joins a panel's menu; its number follows on those that the panel has, whatever its ε."""
+
+    panel: Text
+    number: Natural
+    tier: PanelTier
+
+
+class LateDrawLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-late-draw"):
+    """An added tier of a closed round: commitments to its reports and their counts, and the hash of its draw's key."""
+
+    panel: Text
+    round: Natural
+    number: Natural
+    sampler: Text
+    commitment: Hex
+    counts: Hex
+    key_hash: Hex
 
 
 def round_identity(panel: str, number: int) -> str:

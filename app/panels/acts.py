@@ -4,12 +4,15 @@ Deliveries to a panel and the closing of its round take turns, over all processe
 """
 
 import hmac
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection
 
 from app.auth.accounts import Caller
@@ -18,24 +21,37 @@ from app.errors import AppError, ConflictError, InvalidRequestError
 from app.files import is_anothers
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels.desk import Panel, counts_of, panel_of, sold_rounds, store_round
+from app.panels.desk import Panel, counts_of, panel_of, round_of, sold_rounds, store_round
 from app.panels.intake import Form, read_file, read_rows
 from app.panels.journal import Journal
+from app.panels.late_tiers import (
+    draw_late,
+    logged_rounds,
+    restore,
+    store_drawn,
+    store_tier,
+    whole_record,
+    with_tier,
+)
 from app.panels.listing import panel_view
 from app.panels.plans.lists import Lists
-from app.panels.proving import disclosed_round, head_line, lines_of
+from app.panels.proving import disclosed_round, head_line, lines_of, shown_spending, spending_panels
 from app.panels.readings import read
 from app.panels.replay import replay_round
 from app.panels.reports import Delivered, Reports
-from app.panels.rounds import RUN, close_round, derive_again, opening_of, read_tier
+from app.panels.rounds import RUN, Engine, close_round, derive_again, opening_of, read_tier
 from app.panels.sales import held_rank
+from app.panels.spending import blinding, replay_spending, root_of_round
+from app.panels.stopping import refuse_stopped
 from app.views import PanelReadingView, PanelView
-from app.wire import PanelReadingRequest, PanelReportsRequest
+from app.wire import PanelReadingRequest, PanelReportsRequest, TierRequest
 from tiers.audit.findings import Finding
-from tiers.budget import decimal_text
+from tiers.budget import decimal_text, parse_epsilon
 from tiers.errors import AuditError
 
-__all__ = ["close", "deliver", "disclose", "reading", "replay_panels", "reports_of"]
+__all__ = ["add_tier", "close", "deliver", "derive", "disclose", "reading", "replay_panels", "reports_of", "spending"]
+
+_CHUNK = 1 << 20
 
 
 def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequest) -> Delivered:
@@ -60,8 +76,10 @@ def deliver(market: Market, owner: Caller, panel: str, request: PanelReportsRequ
         return _reports(market, panel).add(found.round, batches, found.cost_nano, found.budget_nano)
 
 
-def close(market: Market, owner: Caller, panel: str) -> PanelView:
+def close(market: Market, owner: Caller | None, panel: str, engine: Engine | None = None) -> PanelView:
     """Close the open round: derive its tiers once, sign its record, open the next.
+
+    Args:       owner: the panel's, or none for the market's operator. engine: what derives, this process unless told.
 
     Raises:     NotFoundError: no panel of the owner's. ConflictError: a round without reports.
     """
@@ -73,10 +91,47 @@ def close(market: Market, owner: Caller, panel: str) -> PanelView:
         at = time_text(market.clock())
         runs = reports.runs(number, RUN, by_path=found.plan.by_path)
         folder = _folder(market, panel) / f"round-{number}"
-        closed = close_round(found.plan, secret, panel, number, found.epoch, runs, folder, at)
+        devices = reports.devices(number, blinding(secret, panel))
+        spent = root_of_round(devices, number, found.cost_nano)
+        closed = close_round(
+            found.plan, secret, panel, number, found.epoch, runs, folder, at, spent=spent, engine=engine
+        )
+        late = [draw_late(found.menu, secret, panel, number, each, folder) for each in found.menu.late]
 
         def work(connection: Connection) -> PanelView:
             store_round(connection, market.keyring, found, closed)
+            for drawn in late:
+                store_drawn(connection, market.keyring, panel, number, drawn, at)
+            return panel_view(connection, panel)
+
+        return market.database.submit(work).result()
+
+
+def add_tier(market: Market, owner: Caller, panel: str, wanted: TierRequest) -> PanelView:
+    """Add a tier to a panel's menu: draw it for every closed round, given what is drawn there, and put it on sale.
+
+    Guarantee:  what was sold stays as it is; a retry after a crash draws the same reports. The tiers' joint law is the
+                one that they had been derived with, had the tier been there from the start.
+    Raises:     NotFoundError: no panel of the owner's. ConflictError: an ε that the menu has, a price that rises down
+                the menu, a menu that is full, or a panel from before rounds were leaves. InvalidRequestError: as
+                `law_of_late`. ChainFrozenError: an audit stopped it.
+    """
+    epsilon = parse_epsilon(wanted.epsilon)
+    with _turn(market, panel, owner) as found:
+        added = with_tier(found, epsilon, wanted.price_minor)
+        market.database.read_now(lambda connection: refuse_stopped(connection, panel))
+        secret, at = market.keyring.owner_secret(found.owner, found.epoch), time_text(market.clock())
+        rounds = market.database.read_now(lambda connection: logged_rounds(connection, panel))
+        number, drawn = len(found.menu), []
+        for record in rounds:
+            folder = _folder(market, panel) / f"round-{record.round}"
+            restore(found.menu, secret, _reports(market, panel), record, folder)
+            drawn.append((record.round, draw_late(added, secret, panel, record.round, number, folder)))
+
+        def work(connection: Connection) -> PanelView:
+            store_tier(connection, market.keyring, found, added, wanted.price_minor, at)
+            for round_number, each in drawn:
+                store_drawn(connection, market.keyring, panel, round_number, each, at)
             return panel_view(connection, panel)
 
         return market.database.submit(work).result()
@@ -91,10 +146,18 @@ def reading(connection: Connection, market: Market, who: Caller, panel: str, ask
     return PanelReadingView(
         panel=panel,
         round=asked.round,
-        epsilon=decimal_text(found.plan.ladder.epsilons[rank]),
+        epsilon=decimal_text(found.menu.epsilon(rank)),
         reports=record.reports,
         confidence="0.95",
-        values=read(found.plan, rank, found.domain, counts, record.reports, asked.reading, axes=found.axes),
+        values=read(
+            found.menu.plan,
+            found.menu.rank(rank),
+            found.domain,
+            counts,
+            record.reports,
+            asked.reading,
+            axes=found.axes,
+        ),
     )
 
 
@@ -109,9 +172,35 @@ def reports_of(market: Market, panel: Panel, record: RoundRecord, rank: int) -> 
     folder = _folder(market, panel.id) / f"round-{record.round}"
     if not (folder / f"{rank}.bin").exists():
         with market.turns.held("panel", panel.id):
-            derive_again(panel.plan, secret, _reports(market, panel.id), record, folder)
+            restore(panel.menu, secret, _reports(market, panel.id), record, folder)
     opening = opening_of(secret, f"{panel.id}/{record.round}", rank)
-    return read_tier(panel.plan, folder, rank, opening, record.tiers[rank].commitment)
+    return read_tier(panel.menu.plan, folder, rank, opening, record.tiers[rank].commitment)
+
+
+def derive(market: Market, panel: str, number: int, engine: Engine) -> bool:
+    """Derive a round by an engine: close it where it is the open one, else write a closed round's files anew.
+
+    Returns whether it was closed. The files of a closed round come out as they were signed, or stay as they are.
+
+    Raises:     NotFoundError: no such panel or round. ConflictError, IntegrityError: as `close` and `restore` do.
+    """
+    found = market.database.read_now(lambda connection: panel_of(connection, panel))
+    if number == found.round:
+        close(market, None, panel, engine)
+        return True
+    with _turn(market, panel, None) as found:
+        record = market.database.read_now(lambda held: whole_record(held, round_of(held, panel, number)))
+        secret, folder = (
+            market.keyring.owner_secret(found.owner, record.epoch),
+            _folder(market, panel) / f"round-{number}",
+        )
+        reports = _reports(market, panel)
+        again = folder.with_name(f"{folder.name}.again")  # what is there stays until it is known to be the same
+        derive_again(found.plan, secret, reports, record, again, engine)
+        shutil.rmtree(folder, ignore_errors=True)
+        again.rename(folder)
+        restore(found.menu, secret, reports, record, folder)
+    return False
 
 
 def disclose(market: Market, panel: str, number: int) -> Iterator[bytes]:
@@ -123,12 +212,31 @@ def disclose(market: Market, panel: str, number: int) -> Iterator[bytes]:
     found, record, rank, proved = market.database.read_now(
         lambda connection: disclosed_round(connection, panel, number)
     )
-    runs = reports_of(market, found, record, rank)
-    return lines_of(head_line(market.keyring, found, record, rank, proved), runs)
+    head, roots = head_line(market.keyring, found, record, rank, proved)
+    return lines_of(head, [reports_of(market, found, record, each) for each in roots])
+
+
+def spending(market: Market, owner: Caller | None, panel: str) -> Iterator[bytes]:
+    """Yield what an owner may show of what devices spent, one JSON record a line: see `app.panels.spending`.
+
+    The lines are sorted into a file first, so that a slow reader holds up no delivery.
+
+    Raises:     NotFoundError: no panel of the owner's, or no round of it in the log.
+    """
+    found, last, head = market.database.read_now(lambda connection: shown_spending(connection, panel, owner))
+    blind = blinding(market.keyring.owner_secret(found.owner, found.epoch), panel)
+    with TemporaryFile() as file:
+        with market.turns.held("panel", panel):
+            for commitment, rounds in _reports(market, panel).spenders(last, blind):
+                file.write(msgspec.json.encode([commitment.hex(), rounds]) + b"\n")
+        file.seek(0)
+        yield msgspec.json.encode(head) + b"\n"
+        while chunk := b"".join(file.readlines(_CHUNK)):
+            yield chunk
 
 
 def replay_panels(market: Market) -> Iterator[tuple[str, int, tuple[Finding, ...]]]:
-    """Yield each round of which a tier was sold with what its replay found: a part of the audit of the whole log."""
+    """Yield each round of which a tier was sold, and as 0 each panel's spending, with what its replay found."""
     publics = list(market.keyring.public_keys().values())
     for panel, number in market.database.read_now(sold_rounds):
         try:
@@ -136,6 +244,12 @@ def replay_panels(market: Market) -> Iterator[tuple[str, int, tuple[Finding, ...
         except (AppError, AuditError) as error:
             found = (Finding("A7", "round-withheld", "round", "a round that was sold", type(error).__name__),)
         yield panel, number, found
+    for panel in market.database.read_now(spending_panels):
+        try:
+            found = replay_spending(_lines(spending(market, None, panel)), publics).findings
+        except (AppError, AuditError) as error:
+            found = (Finding("A3", "spending-withheld", "spending", "what devices spent", type(error).__name__),)
+        yield panel, 0, found
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -143,7 +257,7 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _turn(market: Market, panel: str, owner: Caller) -> Iterator[Panel]:
+def _turn(market: Market, panel: str, owner: Caller | None) -> Iterator[Panel]:
     with market.turns.held("panel", panel):
         yield market.database.read_now(lambda connection: panel_of(connection, panel, owner))
 

@@ -1,11 +1,13 @@
-"""The commands of panels: an auditor's, who trusts nothing of the market but a public key, and an owner's who plans."""
+"""The commands of panels: an auditor's, who trusts a public key alone, and an owner's who plans or derives a round."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
-__all__ = ["panel", "plan", "replay"]
+__all__ = ["derive", "panel", "plan", "replay", "spending"]
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -15,36 +17,107 @@ def panel() -> None:
     """What a panel's rounds prove, and what queries on one would cost."""
 
 
-@panel.command()
-@click.argument("file", type=_FILE)
-@click.option(
+_KEYS = click.option(
     "--public-key",
     "keys",
     required=True,
     multiple=True,
     help="The market's public key (64 hex digits), from a source you trust. Repeat it after a rotation.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+
+
+@panel.command()
+@click.argument("file", type=_FILE)
+@_KEYS
+@_JSON
 def replay(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
     """Derive a round again, offline (GET /v1/panels/PANEL/rounds/ROUND/replay gives the file). Exits 1 on findings."""
+    from app.panels.replay import replay_round
+
+    _tell(
+        replay_round,
+        file,
+        keys,
+        as_json,
+        lambda made: (
+            f"verified: round {made.round} of {made.panel}, {made.reports} reports at tier {made.rank}\n"
+            f"{made.tiers} tiers opened, {made.tiers - 1} of them derived again bit for bit"
+        ),
+    )
+
+
+@panel.command()
+@click.argument("file", type=_FILE)
+@_KEYS
+@_JSON
+def spending(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
+    """Show that no device passed its budget (GET /v1/panels/PANEL/spending gives the file). Exits 1 on findings."""
+    from app.panels.spending import replay_spending
+
+    _tell(
+        replay_spending,
+        file,
+        keys,
+        as_json,
+        lambda made: (
+            f"verified: {made.devices} devices of {made.panel} in {made.rounds} rounds; "
+            f"the most spent is {made.most_nano} of {made.budget_nano} (10⁻⁹ of ε)"
+        ),
+    )
+
+
+@panel.command()
+@click.argument("name", metavar="PANEL")
+@click.argument("round_number", metavar="ROUND", type=click.IntRange(min=1))
+@click.option("--state", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the market.")
+@click.option("--engine", type=click.Choice(["process", "spark"]), default="process", help="What derives the tiers.")
+@click.option("--with", "command", default=None, help="What runs app/panels/spark.py; JOB REPORTS TARGET follow it.")
+def derive(name: str, round_number: int, state: Path, engine: str, command: str | None) -> None:
+    """Derive ROUND of PANEL here or on Spark: close it if it is open, else write a closed round's files anew."""
+    import asyncio
+
+    from app.market import Market
+    from app.operations import settings_at, spoken
+    from app.panels.acts import derive as derive_round
+    from app.panels.cluster import on_cluster
+    from app.panels.rounds import here
+
+    async def work() -> bool:
+        market = Market(settings_at(state))
+        try:
+            chosen = here if engine == "process" else on_cluster(market.settings.state / "cluster" / name, command)
+            return await asyncio.to_thread(derive_round, market, name, round_number, chosen)
+        finally:
+            await market.close()
+
+    if not state.is_dir():
+        raise click.ClickException(f"--state: expected the folder of a market, got {state}")
+    with spoken():
+        closed = asyncio.run(work())
+    click.echo(f"round {round_number} of {name}: {'closed' if closed else 'its files are as they were signed'}")
+
+
+def _tell(
+    replayed: Callable[..., Any], file: Path, keys: tuple[str, ...], as_json: bool, words: Callable[[Any], str]
+) -> None:
     from dataclasses import asdict
 
     import msgspec
 
     from app.audit.export import bounded_lines
-    from app.panels.replay import LINE_LIMIT, replay_round
+    from app.panels.replay import LINE_LIMIT
     from tiers.errors import AuditError
 
     try:
         with file.open("rb") as lines:
-            made = replay_round(bounded_lines(lines, LINE_LIMIT), keys)
+            made = replayed(bounded_lines(lines, LINE_LIMIT), keys)
     except AuditError as error:
         raise click.ClickException(str(error)) from None
     if as_json:
         click.echo(msgspec.json.encode(asdict(made) | {"verdict": made.verdict}).decode())
     elif not made.findings:
-        click.echo(f"verified: round {made.round} of {made.panel}, {made.reports} reports at tier {made.rank}")
-        click.echo(f"{made.tiers} tiers opened, {made.tiers - 1} of them derived again bit for bit")
+        click.echo(words(made))
     for finding in () if as_json else made.findings:
         click.echo(finding.text(), err=True)
     sys.exit(1 if made.findings else 0)

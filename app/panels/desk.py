@@ -1,4 +1,4 @@
-"""The panels' desk: opens them, logs and stores closed rounds, and stops what an audit refutes."""
+"""The panels' desk: opens them, logs and stores closed rounds."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,9 @@ from app.log.journal import append
 from app.log.panel_leaves import PanelLeaf, PanelTier, RoundLeaf, tier_identity
 from app.panels.mechanism import choose, plan_of, read_plan
 from app.panels.plans.base import Counts, Mechanism, Plan
+from app.panels.plans.late import Menu
 from app.panels.rounds import Closed
+from app.panels.spending import SPENDING
 from app.store.panel_schema import panel_rounds, panel_tiers, panels
 from app.wire import PanelRequest
 from pricing.money import check_currency
@@ -28,6 +30,7 @@ from tiers.budget import Ladder, decimal_text, nano_up, parse_decimal, parse_eps
 __all__ = [
     "Panel",
     "Planned",
+    "context_of",
     "counts_of",
     "log_panel",
     "open_panel",
@@ -36,7 +39,6 @@ __all__ = [
     "promise_of",
     "round_of",
     "sold_rounds",
-    "stop_panel",
     "store_round",
 ]
 
@@ -52,13 +54,16 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel as stored."""
+    """A panel as stored.
+
+    Args:       plan: of the tiers that it opened with. menu: those and the added ones, by number; so are the prices.
+    """
 
     id: str
     owner: str
     title: str
     domain: tuple[str, ...]
-    plan: Plan
+    menu: Menu
     prices: tuple[int, ...]
     currency: str
     licence: str
@@ -66,22 +71,31 @@ class Panel:
     epoch: int
     round: int
     leaf_index: int | None
-    stopped: str | None
     axes: tuple[Axis, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan of the tiers that the panel opened with: every round is derived with it first."""
+        return self.menu.opening
+
+    @property
+    def book_version(self) -> int:
+        """Return how often the panel has had a price list: once, and once a tier added."""
+        return 1 + len(self.menu.late)
 
     @property
     def promise(self) -> str:
         """Return what ε means on the panel."""
         return promise_of(self.plan)
 
-    def guarantee(self, rank: int) -> str | None:
+    def guarantee(self, number: int) -> str | None:
         """Return what a tier's ε promises, in words, where it is a step's."""
         metric = self.plan.metric
-        return None if metric is None else metric.text(self.plan.ladder.epsilons[rank])
+        return None if metric is None else metric.text(self.menu.epsilon(number))
 
-    def tier(self, rank: int) -> str:
+    def tier(self, number: int) -> str:
         """Return what names a tier where other sales name a law."""
-        return tier_identity(rank, decimal_text(self.plan.ladder.epsilons[rank]), self.plan.parameters(rank))
+        return tier_identity(number, decimal_text(self.menu.epsilon(number)), self.menu.law(number))
 
     @property
     def cost_nano(self) -> int:
@@ -89,11 +103,12 @@ class Panel:
         return nano_up(self.plan.ladder.epsilons[0])
 
     def rank(self, epsilon: str) -> int:
-        """Return the tier of an ε, from 0; raises NotFoundError, and InvalidParameterError where it is none."""
-        wanted, menu = parse_epsilon(epsilon), self.plan.ladder.epsilons
-        if wanted not in menu:
-            raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another")
-        return menu.index(wanted)
+        """Return the number of the tier of an ε; raises NotFoundError, and InvalidParameterError where it is none."""
+        wanted = parse_epsilon(epsilon)
+        for number in range(len(self.menu)):
+            if self.menu.epsilon(number) == wanted:
+                return number
+        raise NotFoundError("epsilon: expected that of a tier of the panel's menu, got another")
 
 
 def plan_panel(request: PanelRequest) -> Planned:
@@ -185,6 +200,7 @@ def log_panel(connection: Connection, keyring: Keyring, panel: Panel, at: str) -
             budget_nano=panel.budget_nano,
             axes=list(panel.axes) or None,
             metric=metric,
+            spending=SPENDING,
         )
 
     (logged,) = append(connection, keyring, at, [make])
@@ -200,10 +216,11 @@ def panel_of(connection: Connection, panel: str, owner: Caller | None = None) ->
     mechanism: Mechanism = row.mechanism
     axes = read_axes(row.axes_json)
     size = math.prod(len(axis.values) for axis in axes) if axes else len(domain)
-    plan = _planned(mechanism, size, msgspec.json.decode(row.menu_json, type=tuple[str, ...]), row.laws_json)
+    epsilons = msgspec.json.decode(row.menu_json, type=tuple[str, ...])
+    menu = _menu(mechanism, size, epsilons, row.laws_json, row.late_tiers)
     prices = msgspec.json.decode(row.prices_json, type=tuple[int, ...])
-    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index, row.stopped)
-    return Panel(row.id, row.owner_id, row.title, domain, plan, prices, *kept, axes=axes)
+    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index)
+    return Panel(row.id, row.owner_id, row.title, domain, menu, prices, *kept, axes=axes)
 
 
 def promise_of(plan: Plan) -> Literal["values", "steps"]:
@@ -243,18 +260,12 @@ def store_round(connection: Connection, keyring: Keyring, panel: Panel, closed: 
             "number": record.round,
             "rank": rank,
             "commitment": tier.commitment,
-            "sealed_counts": keyring.seal(counts.astype("<i8").tobytes(), _context(panel.id, record.round, rank)),
+            "sealed_counts": keyring.seal(counts.astype("<i8").tobytes(), context_of(panel.id, record.round, rank)),
         }
         for rank, (tier, counts) in enumerate(zip(record.tiers, closed.counts, strict=True))
     ]
     connection.execute(panel_tiers.insert(), rows)
     connection.execute(panels.update().where(panels.c.id == panel.id).values(round=record.round + 1))
-
-
-def stop_panel(connection: Connection, panel: str, finding: str) -> None:
-    """Let nothing more of a panel be sold, because of a finding; what was sold stays readable."""
-    here = (panels.c.id == panel) & panels.c.stopped.is_(None)
-    connection.execute(panels.update().where(here).values(stopped=finding))
 
 
 def sold_rounds(connection: Connection) -> list[tuple[str, int]]:
@@ -271,7 +282,7 @@ def counts_of(connection: Connection, keyring: Keyring, panel: str, number: int,
         panel_tiers.c.panel_id == panel, panel_tiers.c.number == number, panel_tiers.c.rank == rank
     )
     sealed = connection.execute(wanted).scalar_one()
-    return np.frombuffer(keyring.unseal(sealed, _context(panel, number, rank)), "<i8").astype(np.int64)
+    return np.frombuffer(keyring.unseal(sealed, context_of(panel, number, rank)), "<i8").astype(np.int64)
 
 
 def round_of(connection: Connection, panel: str, number: int) -> "Row[tuple[object, ...]]":
@@ -284,12 +295,16 @@ def round_of(connection: Connection, panel: str, number: int) -> "Row[tuple[obje
 
 
 @lru_cache(maxsize=64)
-def _planned(mechanism: Mechanism, size: int, menu: tuple[str, ...], laws: str | None) -> Plan:
-    ladder = Ladder.parse(menu)
+def _menu(mechanism: Mechanism, size: int, epsilons: tuple[str, ...], laws: str | None, late: int) -> Menu:
+    known = len(epsilons) - late
+    ladder = Ladder.parse(epsilons[:known])
     if laws is None:  # opened by a version that kept none: its mechanisms plan the same again
-        return plan_of(mechanism, size, ladder)
-    return read_plan(mechanism, size, ladder, msgspec.json.decode(laws, type=list[dict[str, str]]))
+        return Menu(plan_of(mechanism, size, ladder))
+    named = msgspec.json.decode(laws, type=list[dict[str, str]])
+    opening = read_plan(mechanism, size, ladder, named[:known])
+    return Menu(opening, tuple(parse_epsilon(each) for each in epsilons[known:]), tuple(named[known:]))
 
 
-def _context(panel: str, number: int, rank: int) -> str:
+def context_of(panel: str, number: int, rank: int) -> str:
+    """Return the place that a tier's sealed counts are bound to."""
     return f"panel/{panel}/{number}/{rank}"

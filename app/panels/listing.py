@@ -35,7 +35,7 @@ def panels_after(connection: Connection, words: str, *, after: int, count: int) 
 def panel_view(connection: Connection, panel: str) -> PanelView:
     """Return a panel's listing; raises NotFoundError."""
     found = panel_of(connection, panel)
-    plan = found.plan
+    plan, menu = found.plan, found.menu
     rounds = connection.execute(
         select(panel_rounds).where(panel_rounds.c.panel_id == panel).order_by(panel_rounds.c.number)
     )
@@ -52,15 +52,15 @@ def panel_view(connection: Connection, panel: str) -> PanelView:
         device_law=plan.parameters(0),
         tiers=[
             PanelTierView(
-                rank=rank,
-                epsilon=decimal_text(epsilon),
-                price_minor=price,
-                count_bar=f"{plan.count_bar(rank):.6f}",
-                law=plan.parameters(rank),
-                across=None if plan.metric is None else plan.metric.across(epsilon),
-                guarantee=found.guarantee(rank),
+                rank=number,
+                epsilon=decimal_text(menu.epsilon(number)),
+                price_minor=found.prices[number],
+                count_bar=f"{menu.plan.count_bar(place):.6f}",
+                law=menu.law(number),
+                across=None if menu.plan.metric is None else menu.plan.metric.across(menu.epsilon(number)),
+                guarantee=found.guarantee(number),
             )
-            for rank, (epsilon, price) in enumerate(zip(plan.ladder, found.prices, strict=True))
+            for place, number in enumerate(menu.numbers)
         ],
         currency=found.currency,
         licence=found.licence,

@@ -12,6 +12,7 @@ from app.panels.plans.sets import SetsPlan
 from app.panels.plans.values import HashesPlan, ValuesPlan
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
+from tiers.local.hash_planning import hash_bounds
 from tiers.local.planning import plan_subset, spending
 from tiers.local.subset import check_domain
 
@@ -27,6 +28,7 @@ BY_STEPS: tuple[Mechanism, ...] = ("flips", "points")
 """Those whose ε is a step's."""
 MECHANISMS: tuple[Mechanism, ...] = (*_BY_VALUES, *BY_STEPS)
 """What an owner may ask for; of equals, the first is chosen."""
+_EQUAL = 1e-9
 
 
 def plan_of(
@@ -106,5 +108,26 @@ def choose(
         values = f"ε for any two values: {', '.join(_BY_VALUES)}"
         kind = f"ε a step: {by_steps}" if ordered or sizes else values
         raise InvalidRequestError(f"mechanism: expected one that promises {kind}, got another")
-    plans = [plan_of(name, domain_size, ladder, mean_weight, sizes=sizes) for name in fitting]
-    return min(plans, key=lambda plan: (max(plan.ratios), sum(plan.ratios) / len(plan.ratios)))
+    found: Plan | None = None
+    for name in sorted(fitting, key=lambda each: (each == "local-hash", MECHANISMS.index(each))):
+        if found is not None and _least_of(name, domain_size, ladder) >= _merit(found):
+            continue
+        plan = plan_of(name, domain_size, ladder, mean_weight, sizes=sizes)
+        found = plan if found is None or _merit(plan) < _merit(found) else found
+    assert found is not None
+    return found
+
+
+def _merit(plan: Plan) -> tuple[float, float]:
+    """The worst ratio of a plan's tiers, and the mean one."""
+    return max(plan.ratios), sum(plan.ratios) / len(plan.ratios)
+
+
+def _least_of(mechanism: Mechanism, domain_size: int, ladder: Ladder) -> tuple[float, float]:
+    """What no plan of a mechanism can be below: what has no chance need not be planned."""
+    if mechanism == "local-hash":
+        ratios = hash_bounds(domain_size, ladder)
+        return max(ratios), sum(ratios) / len(ratios)
+    return (
+        (1 + _EQUAL, 1 + _EQUAL) if mechanism == "mixed" else (0.0, 0.0)
+    )  # a mixture's tiers are no better than the best

@@ -23,6 +23,7 @@ from app.log.merkle import leaf_hash, verify_inclusion
 from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf, RoundRecord
 from app.panels.mechanism import read_plan
 from app.panels.plans.base import Plan
+from app.panels.plans.late import Menu
 from app.panels.plans.lists import Lists
 from app.panels.rounds import RUN, counts_commitment
 from tiers.audit.findings import Finding
@@ -31,9 +32,22 @@ from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError, TierError
 from tiers.local.columns.chain import SAMPLER
 
-__all__ = ["FORMAT", "LINE_LIMIT", "Disclosed", "Proved", "RoundReport", "plan_of_record", "replay_round"]
+__all__ = [
+    "FORMAT",
+    "LATE_FORMAT",
+    "LINE_LIMIT",
+    "Checks",
+    "Disclosed",
+    "Proved",
+    "RoundReport",
+    "disclosed_tiers",
+    "plan_of_record",
+    "replay_round",
+]
 
 FORMAT = "tiermarket-round/1"
+LATE_FORMAT = "tiermarket-round/2"
+"""Of a panel that has added tiers: each line holds the reports of several tiers, side by side."""
 LINE_LIMIT = 2**24
 _Hash: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _LeafKind = TypeVar("_LeafKind", bound=LeafBase)
@@ -98,7 +112,12 @@ def replay_round(lines: Iterable[bytes], publics: Collection[str]) -> RoundRepor
         raise AuditError("public key: expected at least one, got none")
     read = iter(lines)
     try:
-        shown = msgspec.json.decode(next(read, b""), type=Disclosed)
+        line = next(read, b"")
+        if msgspec.json.decode(line, type=_Form).format == LATE_FORMAT:
+            from app.panels.late_replay import replay_late  # which goes on from here
+
+            return replay_late(line, trusted, read)
+        shown = msgspec.json.decode(line, type=Disclosed)
         if shown.format != FORMAT:
             raise ValueError("format")
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -106,40 +125,56 @@ def replay_round(lines: Iterable[bytes], publics: Collection[str]) -> RoundRepor
     return _Replay(shown, trusted).report(read)
 
 
-class _Replay:
-    """One disclosure while it is read."""
+def disclosed_tiers(menu: Menu, number: int) -> tuple[list[int], list[int]]:
+    """Return the tiers (by number) that may be shown where one is the highest sold, and which of them are derived.
 
-    def __init__(self, shown: Disclosed, trusted: list[Ed25519PublicKey]) -> None:
-        self.shown, self.trusted, self.found = shown, trusted, list[Finding]()
+    A tier is derived where all that it was drawn from is shown; of the others the reports themselves are shown.
+
+    Example:
+        >>> from app.panels.mechanism import plan_of
+        >>> from app.panels.plans.late import Menu, law_of_late
+        >>> opening = plan_of("subset", 16, Ladder.parse(["3", "1"]))
+        >>> menu = Menu(opening, (Fraction(2),), (law_of_late(Menu(opening), Fraction(2)),))
+        >>> disclosed_tiers(menu, 0), disclosed_tiers(menu, 2)
+        (([0, 1, 2], [1, 2]), ([1, 2], []))
+    """
+    below = [each for each in range(len(menu)) if menu.epsilon(each) <= menu.epsilon(number)]
+    return below, [each for each in below if menu.parents(each) and set(menu.parents(each)) <= set(below)]
+
+
+class _Form(msgspec.Struct, frozen=True):
+    """Of a first line, its format."""
+
+    format: str
+
+
+class Checks:
+    """What every disclosure is held against: leaves in the log, and the record that was signed."""
+
+    def __init__(self, trusted: list[Ed25519PublicKey], where: str = "round") -> None:
+        self.trusted, self.where, self.found = trusted, where, list[Finding]()
 
     def need(self, holds: bool, check: str, rule: str, claimed: object, otherwise: object) -> bool:
+        """Note a finding where something does not hold."""
         if not holds:
-            self.found.append(Finding(check, rule, "round", str(claimed)[:60], str(otherwise)[:200]))
+            self.found.append(Finding(check, rule, self.where, str(claimed)[:60], str(otherwise)[:200]))
         return holds
 
-    def report(self, lines: Iterator[bytes]) -> RoundReport:
-        shown, head = self.shown, self.shown.head
+    def named(
+        self, head: TreeHead, panel: Proved, closed: Proved, sale: Proved
+    ) -> tuple[PanelLeaf, RoundLeaf, PanelSaleLeaf] | None:
+        """Return the leaves of panel, round and sale, each in the log under a head that a trusted key signed."""
         signed = any(head.signed_by(key) for key in self.trusted)
         self.need(signed, "A4", "head-signature", f"key {head.key}", "no trusted key")
-        panel, leaf, sale = (
-            self._leaf("panel", shown.panel, PanelLeaf),
-            self._leaf("round", shown.round, RoundLeaf),
-            self._leaf("sale", shown.sale, PanelSaleLeaf),
-        )
-        if panel is None or leaf is None or sale is None:
-            return RoundReport("", 0, 0, 0, 0, tuple(self.found))
-        record, reports = leaf.record, 0
-        self._check_record(panel, leaf, sale)
-        try:
-            plan = plan_of_record(record)
-            reports = self._derive(plan, record, sale.rank, lines)
-        except (TierError, ValueError, LookupError, ArithmeticError) as error:
-            self.need(False, "A7", "unreadable-round", "one that can be replayed", type(error).__name__)
-        tiers = max(0, len(record.tiers) - sale.rank)
-        return RoundReport(record.panel, record.round, sale.rank, tiers, reports, tuple(self.found))
+        of_panel = self.leaf(head, "panel", panel, PanelLeaf)
+        of_round = self.leaf(head, "round", closed, RoundLeaf)
+        of_sale = self.leaf(head, "sale", sale, PanelSaleLeaf)
+        if of_panel is None or of_round is None or of_sale is None:
+            return None
+        return of_panel, of_round, of_sale
 
-    def _leaf(self, name: str, proved: Proved, kind: type[_LeafKind]) -> _LeafKind | None:
-        head = self.shown.head
+    def leaf(self, head: TreeHead, name: str, proved: Proved, kind: type[_LeafKind]) -> _LeafKind | None:
+        """Return a leaf of a kind that is in the log, or none with what is wrong."""
         try:
             raw = canonical_bytes(proved.leaf)
             leaf = log_leaves.decode(raw)
@@ -154,16 +189,21 @@ class _Replay:
             return None
         return leaf
 
-    def _check_record(self, panel: PanelLeaf, leaf: RoundLeaf, sale: PanelSaleLeaf) -> None:
-        record = leaf.record
+    def signed_record(self, leaf: RoundLeaf) -> None:
+        """Hold a round's record against its signature."""
         signature, signed = bytes.fromhex(leaf.signature), False
         for key in self.trusted:
             try:
-                key.verify(signature, record.encode())
+                key.verify(signature, leaf.record.encode())
                 signed = True
             except InvalidSignature:
                 continue
         self.need(signed, "A4", "round-signature", f"key {leaf.key}", "no trusted key signed the record")
+
+    def check_record(self, panel: PanelLeaf, leaf: RoundLeaf, sale: PanelSaleLeaf, tiers: int) -> None:
+        """Hold a round's record against its panel, its signature, and a sale of one of its tiers."""
+        record = leaf.record
+        self.signed_record(leaf)
         self.need(
             panel.panel == record.panel and panel.index < leaf.index, "A4", "panel-of-round", record.panel, panel.panel
         )
@@ -171,8 +211,31 @@ class _Replay:
         said = (record.mechanism, record.domain_size, [(tier.epsilon, tier.law) for tier in record.tiers])
         self.need(planned == said, "A1", "laws-of-panel", record.mechanism, "the panel opened with others")
         sold = (sale.panel, sale.round) == (record.panel, record.round) and leaf.index < sale.index
-        sold = sold and sale.rank < len(record.tiers)
+        sold = sold and sale.rank < tiers
         self.need(sold, "A7", "sale-of-round", f"leaf {sale.index}", "no sale of this round")
+
+
+class _Replay(Checks):
+    """One disclosure while it is read."""
+
+    def __init__(self, shown: Disclosed, trusted: list[Ed25519PublicKey]) -> None:
+        super().__init__(trusted)
+        self.shown = shown
+
+    def report(self, lines: Iterator[bytes]) -> RoundReport:
+        named = self.named(self.shown.head, self.shown.panel, self.shown.round, self.shown.sale)
+        if named is None:
+            return RoundReport("", 0, 0, 0, 0, tuple(self.found))
+        panel, leaf, sale = named
+        record, reports = leaf.record, 0
+        self.check_record(panel, leaf, sale, len(record.tiers))
+        try:
+            plan = plan_of_record(record)
+            reports = self._derive(plan, record, sale.rank, lines)
+        except (TierError, ValueError, LookupError, ArithmeticError) as error:
+            self.need(False, "A7", "unreadable-round", "one that can be replayed", type(error).__name__)
+        tiers = max(0, len(record.tiers) - sale.rank)
+        return RoundReport(record.panel, record.round, sale.rank, tiers, reports, tuple(self.found))
 
     def _derive(self, plan: Plan, record: RoundRecord, rank: int, lines: Iterator[bytes]) -> int:
         """Derive every tier below the disclosed one again, and hold each against its commitments."""

@@ -6,10 +6,12 @@ report came. A delivery is one transaction: all of it is kept, or none.
 
 import hmac
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from app.panels.intake import Batch, Refusal
@@ -26,6 +28,8 @@ CREATE TABLE IF NOT EXISTS journal (id INTEGER PRIMARY KEY CHECK (id = 1), place
 """
 _IN_ORDER = "SELECT report FROM reports WHERE round = ? ORDER BY tag"
 _BY_PATH = "SELECT report FROM reports WHERE round = ? ORDER BY substr(report, 1, 1), tag"
+_DEVICES = "SELECT blind(tag) AS c FROM reports WHERE round = ? ORDER BY c"
+_SPENDERS = "SELECT blind(tag) AS c, round FROM reports WHERE round <= ? ORDER BY c, round"
 _SPEND = (
     "INSERT INTO devices VALUES (?, ?) ON CONFLICT (tag) DO UPDATE SET spent_nano = spent_nano + excluded.spent_nano "
     "WHERE spent_nano + excluded.spent_nano <= ?"
@@ -95,6 +99,20 @@ class Reports:
             found = store.execute(_BY_PATH if by_path else _IN_ORDER, (number,))
             while part := found.fetchmany(rows):
                 yield b"".join(report for (report,) in part)
+
+    def devices(self, number: int, blind: Callable[[bytes], bytes]) -> Iterator[bytes]:
+        """Yield the commitments of the devices that reported in a round, rising; sorted out of core."""
+        with self._open() as store:
+            store.create_function("blind", 1, blind, deterministic=True)
+            for (commitment,) in store.execute(_DEVICES, (number,)):
+                yield commitment
+
+    def spenders(self, last: int, blind: Callable[[bytes], bytes]) -> Iterator[tuple[bytes, list[int]]]:
+        """Yield each device's commitment, rising, with its rounds up to `last`; sorted out of core."""
+        with self._open() as store:
+            store.create_function("blind", 1, blind, deterministic=True)
+            for commitment, rows in groupby(store.execute(_SPENDERS, (last,)), key=itemgetter(0)):
+                yield commitment, [number for _, number in rows]
 
     def spent(self, device: str) -> int:
         """Return what a device has spent, in 10⁻⁹ of ε."""

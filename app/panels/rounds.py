@@ -3,13 +3,14 @@
 import hmac
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
+import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -26,16 +27,21 @@ __all__ = [
     "REPORTS",
     "RUN",
     "Closed",
+    "Engine",
     "close_round",
     "counts_commitment",
     "derive_again",
+    "here",
     "opening_of",
+    "private_file",
     "read_tier",
 ]
 
 RUN = 1 << 15
 _LEAST, _UNPACKED = 1 << 10, 1 << 25
 COUNTS, REPORTS = "counts", "opening"
+Engine: TypeAlias = Callable[[Plan, Sequence[bytes], Iterable[bytes]], Iterator[Sequence[bytes]]]
+"""From a plan, the key of each step and the top tier's reports in runs, to every tier of each run, in order."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,11 +52,30 @@ class Closed:
     counts: tuple[Counts, ...]
 
 
+def here(plan: Plan, keys: Sequence[bytes], runs: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield every tier of each run, derived in this process."""
+    first = 0
+    for raw in runs:
+        yield plan.derive(keys, first, raw)
+        first += len(raw) // plan.width
+
+
 def close_round(
-    plan: Plan, secret: bytes, panel: str, number: int, epoch: int, runs: Iterable[bytes], folder: Path, at: str
+    plan: Plan,
+    secret: bytes,
+    panel: str,
+    number: int,
+    epoch: int,
+    runs: Iterable[bytes],
+    folder: Path,
+    at: str,
+    *,
+    spent: str | None = None,
+    engine: Engine | None = None,
 ) -> Closed:
     """Derive every tier of a round into files of `folder`; memory holds one run at a time.
 
+    Args:       spent: the root over what devices spent. engine: what derives, in this process unless told.
     Guarantee:  the same reports, secret and panel give the same files, whatever happened before: what a crash left is
                 written anew, and a file has its name only once it is whole.
     """
@@ -63,14 +88,14 @@ def close_round(
     counts: list[Counts | None] = [None for _ in ranks]
     first = 0
     with ExitStack() as stack:
-        files = [stack.enter_context(_private(partial / f"{rank}.bin")) for rank in ranks]
-        for raw in runs:
-            for rank, stored in enumerate(plan.derive(keys, first, raw)):
+        files = [stack.enter_context(private_file(partial / f"{rank}.bin")) for rank in ranks]
+        for derived in (engine or here)(plan, keys, runs):
+            for rank, stored in enumerate(derived):
                 files[rank].write(stored)
                 digests[rank].update(stored)
                 counted, before = plan.count(rank, stored), counts[rank]
                 counts[rank] = counted if before is None else before + counted
-            first += len(raw) // plan.width
+            first += len(derived[0]) // plan.width
         for file in files:
             file.flush()
             os.fsync(file.fileno())
@@ -98,11 +123,14 @@ def close_round(
         epoch=epoch,
         at=at,
         tiers=tiers_of,
+        spent=spent,
     )
     return Closed(record, counted_all)
 
 
-def derive_again(plan: Plan, secret: bytes, reports: Reports, record: RoundRecord, folder: Path) -> None:
+def derive_again(
+    plan: Plan, secret: bytes, reports: Reports, record: RoundRecord, folder: Path, engine: Engine | None = None
+) -> None:
     """Write a closed round's files anew from its reports, where they are gone: the bytes that it was signed with.
 
     Raises:     IntegrityError: the reports are not those that it was closed with; then no file is left.
@@ -110,7 +138,10 @@ def derive_again(plan: Plan, secret: bytes, reports: Reports, record: RoundRecor
     if reports.count(record.round) != record.reports:
         raise IntegrityError("panel: expected the reports of a closed round, got others or none")
     runs = reports.runs(record.round, RUN, by_path=plan.by_path)
-    again = close_round(plan, secret, record.panel, record.round, record.epoch, runs, folder, record.at).record
+    record = msgspec.structs.replace(record, tiers=record.tiers[: len(plan.ladder)])
+    named = (record.panel, record.round, record.epoch)
+    closed = close_round(plan, secret, *named, runs, folder, record.at, spent=record.spent, engine=engine)
+    again = closed.record
     if again != record:
         shutil.rmtree(folder, ignore_errors=True)
         raise IntegrityError("panel: expected the reports of a closed round, got others")
@@ -160,5 +191,6 @@ def _lists(plan: Plan, path: Path) -> Iterator[Lists]:
             yield plan.unpack(raw)
 
 
-def _private(path: Path) -> IO[bytes]:
+def private_file(path: Path) -> IO[bytes]:
+    """Open a new file for writing that nobody else may read."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

@@ -11,14 +11,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, func, select
+from sqlalchemy import Connection, Row, delete, select
 
 from app.auth.accounts import Caller, Role
 from app.clock import later, new_id, time_text
 from app.engine.quoting import KEPT_SECONDS, QUOTE_SECONDS, check_licence, confirm_quote
 from app.errors import (
-    ChainFrozenError,
-    ConflictError,
     ForbiddenError,
     IdempotencyError,
     IntegrityError,
@@ -34,8 +32,10 @@ from app.ledger.sold import receipt_before, signed_receipt
 from app.log.journal import append
 from app.log.panel_leaves import PanelSaleLeaf, RoundRecord, round_identity
 from app.panels.desk import Panel, counts_of, panel_of, round_of
+from app.panels.late_tiers import record_of, whole_record
 from app.panels.plans.base import Counts
 from app.panels.rounds import COUNTS, counts_commitment, opening_of
+from app.panels.stopping import refuse_stopped
 from app.store.panel_schema import panel_orders, panel_quotes, panel_rounds
 from app.store.schema import leaves
 from app.views import PanelQuoteView, QuoteLineView
@@ -47,7 +47,7 @@ from pricing.quote import Holding, Quote, quote
 from tiers.budget import decimal_text, nano_up
 from tiers.canonical import canonical_bytes
 
-__all__ = ["PanelPlaced", "held_rank", "offer", "order", "record_of"]
+__all__ = ["PanelPlaced", "held_rank", "offer", "order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def offer(
         panel=panel.id,
         round=number,
         rank=rank,
-        epsilon=decimal_text(panel.plan.ladder.epsilons[rank]),
+        epsilon=decimal_text(panel.menu.epsilon(rank)),
         guarantee=panel.guarantee(rank),
         reports=sold.reports,
         chain=offered.chain_id,
@@ -162,9 +162,9 @@ def order(
         fingerprint=_fingerprint(connection, found),
         snapshot=f"{panel}/{cited.number}",
         licence=found.licence,
-        epsilon=decimal_text(found.plan.ladder.epsilons[cited.rank]),
+        epsilon=decimal_text(found.menu.epsilon(cited.rank)),
         charge_nano=0,
-        commitment=record_of(sold).tiers[cited.rank].counts,
+        commitment=whole_record(connection, sold).tiers[cited.rank].counts,
         leaf_index=leaf.index,
         leaf_hash=leaf.hash.hex(),
         key=keyring.signing_number,
@@ -188,7 +188,7 @@ def order(
         )
     )
     issue_invoice(connection, identity)
-    if sold.highest_rank is None or cited.rank < sold.highest_rank:
+    if sold.highest_rank is None or found.menu.rank(cited.rank) < found.menu.rank(sold.highest_rank):
         here = (panel_rounds.c.panel_id == panel) & (panel_rounds.c.number == cited.number)
         connection.execute(panel_rounds.update().where(here).values(highest_rank=cited.rank))
     row = connection.execute(select(panel_orders).where(panel_orders.c.id == identity)).one()
@@ -196,7 +196,7 @@ def order(
 
 
 def held_rank(connection: Connection, caller: Caller, panel: str, number: int, rank: int) -> RoundRecord:
-    """Return the record of a round of which the caller holds a tier; raises NotEntitledError."""
+    """Return the record of a round of which the caller holds a tier, added tiers last; raises NotEntitledError."""
     held = select(panel_orders.c.id).where(
         panel_orders.c.account_id == caller.id,
         panel_orders.c.panel_id == panel,
@@ -206,17 +206,7 @@ def held_rank(connection: Connection, caller: Caller, panel: str, number: int, r
     if connection.execute(held.limit(1)).one_or_none() is None:
         raise NotEntitledError("tier: expected an order of the caller's for this tier of this round, got none")
     row = round_of(connection, panel, number)
-    return _unlogged_record(row.record) if row.leaf_index is None else record_of(row)
-
-
-def record_of(row: "Row[Any]") -> RoundRecord:
-    """Return the record of a stored round.
-
-    Raises:     ConflictError: it was closed by a version that did not log rounds.
-    """
-    if row.leaf_index is None:
-        raise ConflictError("round: expected one that is in the log, got one that was closed before rounds were logged")
-    return msgspec.json.decode(row.record, type=RoundRecord)
+    return _unlogged_record(row.record) if row.leaf_index is None else whole_record(connection, row)
 
 
 def _unlogged_record(text: str) -> RoundRecord:
@@ -227,7 +217,7 @@ def _unlogged_record(text: str) -> RoundRecord:
 
 
 def _placed(connection: Connection, keyring: Keyring, panel: Panel, row: "Row[Any]", *, replayed: bool) -> PanelPlaced:
-    record = record_of(round_of(connection, panel.id, row.number))
+    record = whole_record(connection, round_of(connection, panel.id, row.number))
     secret = keyring.owner_secret(panel.owner, record.epoch)
     opening = opening_of(secret, f"{panel.id}/{row.number}", row.rank, COUNTS)
     counts = counts_of(connection, keyring, panel.id, row.number, row.rank)
@@ -237,8 +227,7 @@ def _placed(connection: Connection, keyring: Keyring, panel: Panel, row: "Row[An
 
 
 def _on_sale(connection: Connection, panel: Panel, number: int) -> "Row[Any]":
-    if panel.stopped is not None:
-        raise ChainFrozenError("panel: expected one that may be sold, got one that an audit has stopped")
+    refuse_stopped(connection, panel.id)
     row = round_of(connection, panel.id, number)
     record_of(row)
     return row
@@ -249,21 +238,22 @@ def _price(connection: Connection, caller: Caller, panel: Panel, number: int, ra
 
     Raises:     ForbiddenError: above the role's ceiling. CurrencyMismatchError: the account has another currency.
     """
-    if caller.ceiling_nano is not None and nano_up(panel.plan.ladder.epsilons[rank]) > caller.ceiling_nano:
+    if caller.ceiling_nano is not None and nano_up(panel.menu.epsilon(rank)) > caller.ceiling_nano:
         raise ForbiddenError("tier: expected one at or below the role's ceiling, got one above it")
     chain, law = round_identity(panel.id, number), panel.tier(rank)
     if caller.role is Role.ANALYST:
         list_price = panel.prices[rank]
-        return Quote(0, list_price, list_price, 0, panel.currency, 1, rank + 1, chain, law)
+        place = panel.menu.rank(rank) + 1
+        return Quote(0, list_price, list_price, 0, panel.currency, panel.book_version, place, chain, law)
     held_in = balance(connection, caller.id).currency
     if held_in != panel.currency:
         raise CurrencyMismatchError(panel.currency, held_in)
-    prices = tuple(TierPrice(panel.tier(place), price) for place, price in enumerate(panel.prices))
+    prices = tuple(TierPrice(panel.tier(each), panel.prices[each]) for each in panel.menu.numbers)
     mine = (panel_orders.c.account_id == caller.id) & (panel_orders.c.panel_id == panel.id)
-    best = select(func.min(panel_orders.c.rank)).where(mine, panel_orders.c.number == number)
-    held = connection.execute(best).scalar_one()
+    owned = select(panel_orders.c.rank).where(mine, panel_orders.c.number == number).distinct()
+    held = min(map(panel.menu.rank, connection.execute(owned).scalars()), default=None)
     holding = Holding(None if held is None else held + 1, net_paid(connection, caller.id, chain, panel_orders))
-    return quote(PriceBook(chain, 1, panel.currency, prices), law, holding)
+    return quote(PriceBook(chain, panel.book_version, panel.currency, prices), law, holding)
 
 
 def _quote_of(connection: Connection, caller: Caller, panel: str, quote_id: str) -> "Row[Any]":

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from app.errors import InvalidRequestError
-from app.panels.mechanism import plan_of
+from app.panels.mechanism import plan_of, read_plan
 from app.panels.plans.base import Mechanism, Plan
 from tiers.budget import Ladder
 
@@ -38,17 +38,24 @@ Derive = Callable[[int, bytes], list[bytes]]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a cluster is told of a round: mechanism, domain (of points its sizes), menu, and each step's key, in hex."""
+    """What a cluster is told of a round: mechanism, domain (of points its sizes), menu, and each step's key, in hex.
+
+    Args:       laws: of each tier, as the panel has them; without them the mechanism is planned again.
+    """
 
     mechanism: Mechanism
     domain_size: int
     ladder: tuple[str, ...]
     keys: tuple[str, ...]
     sizes: tuple[int, ...] = ()
+    laws: tuple[dict[str, str], ...] = ()
 
     def plan(self) -> Plan:
         """Return the plan; raises what a mechanism raises that cannot be."""
-        return plan_of(self.mechanism, self.domain_size, Ladder.parse(list(self.ladder)), sizes=self.sizes)
+        ladder = Ladder.parse(list(self.ladder))
+        if self.laws:
+            return read_plan(self.mechanism, self.domain_size, ladder, self.laws)
+        return plan_of(self.mechanism, self.domain_size, ladder, sizes=self.sizes)
 
     def derive(self) -> Derive:
         """Return the derivation of a run.

@@ -1,4 +1,4 @@
-"""Audits of the whole log: started, kept and read; chains that are frozen, and thawed; an order with its proof."""
+"""Audits of the whole log: started, kept and read; what they froze, and its thaw; an order with its proof."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from litestar.params import FromPath, JSONBody
 from sqlalchemy import Connection, select
 
 from app.asks import PageQuery
-from app.audit.freezing import frozen, thaw
+from app.audit.freezing import frozen, refuse_older, thaw
 from app.audit.page import report_page
 from app.audit.reports import AUDIT, kept_report, kept_reports
 from app.auth.accounts import Caller, Role
@@ -21,11 +21,22 @@ from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import inclusion_proof
 from app.market import Market
 from app.panels.proving import bundle_of
+from app.panels.stopping import stopped, thaw_panel
 from app.routes.paging import page, read_query
 from app.store.schema import draws, orders
 from app.wire import ThawRequest
 
-__all__ = ["frozen_chains", "proof", "report", "report_as_page", "reports", "start", "thaw_chain"]
+__all__ = [
+    "frozen_chains",
+    "proof",
+    "report",
+    "report_as_page",
+    "reports",
+    "start",
+    "stopped_panels",
+    "thaw_chain",
+    "thaw_stopped",
+]
 
 AUDITORS = (Role.AUDITOR, Role.OPERATOR)
 _PAGE_HEADERS = {
@@ -97,11 +108,52 @@ async def thaw_chain(
     at, first = time_text(market.clock()), PageQuery()
 
     def work(connection: Connection) -> list[dict[str, Any]]:
+        refuse_older(connection, data.report)
         thaw(connection, market.keyring, chain, data.reason, at)
         return frozen(connection, after=first.after, count=first.count + 1)
 
     left = await market.database.write(work)
     return page(request, left, first.count, lambda each: int(each["leaf_index"]), path="/v1/frozen-chains", status=201)
+
+
+@get("/v1/stopped-panels", opt={"roles": AUDITORS, "query": PageQuery})
+async def stopped_panels(
+    request: Request[Caller, Any, Any], market: NamedDependency[Market]
+) -> Response[list[dict[str, Any]]]:
+    """Return the panels of which an audit found something, longest first, in pages: nothing more of them is sold.
+
+    `after` is the last `leaf_index` seen.
+    """
+    wanted = read_query(request, PageQuery)
+    found = await market.database.read(
+        lambda connection: stopped(connection, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: int(each["leaf_index"] or 0))
+
+
+@post(
+    "/v1/panels/{panel:str}/thaw",
+    opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)},
+    status_code=201,
+)
+async def thaw_stopped(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    data: JSONBody[ThawRequest],
+    market: NamedDependency[Market],
+) -> Response[list[dict[str, Any]]]:
+    """Let a stopped panel be sold again, with the reason in the log; return the first page of those that stay so."""
+    at, first = time_text(market.clock()), PageQuery()
+
+    def work(connection: Connection) -> list[dict[str, Any]]:
+        refuse_older(connection, data.report)
+        thaw_panel(connection, market.keyring, panel, data.reason, at)
+        return stopped(connection, after=first.after, count=first.count + 1)
+
+    left = await market.database.write(work)
+    return page(
+        request, left, first.count, lambda each: int(each["leaf_index"] or 0), path="/v1/stopped-panels", status=201
+    )
 
 
 @get("/v1/orders/{order:str}/proof", opt={"roles": (Role.BUYER, Role.ANALYST), "refuses": (NotFoundError,)})

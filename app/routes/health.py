@@ -9,6 +9,7 @@ from sqlalchemy import text
 from app.audit.freezing import count_frozen
 from app.errors import AppError
 from app.market import Market
+from app.panels.stopping import count_stopped
 
 __all__ = ["live", "ready"]
 
@@ -30,6 +31,8 @@ async def ready(market: NamedDependency[Market]) -> Response[dict[str, Any]]:
     standing = await market.standing()
     if standing != "current":
         return Response({"status": "not ready", "store": standing, "cache": cache}, status_code=503)
-    stopped = await market.database.read(count_frozen)
-    audit = "clear" if not stopped else f"{stopped} chains are frozen"
+    chains, panels = await market.database.read(lambda held: (count_frozen(held), count_stopped(held)))
+    told = [f"{chains} chains are frozen"] if chains else []
+    told += [f"{panels} panels are stopped"] if panels else []
+    audit = ", ".join(told) or "clear"
     return Response({"status": "ready", "store": "up", "cache": cache, "audit": audit})

@@ -14,6 +14,7 @@ from app.auth.register import holder_view, holders, key_view, keys_of
 from app.clock import time_text
 from app.errors import ConflictError, NotFoundError
 from app.market import Market
+from app.panels.stopping import count_stopped
 from app.routes.paging import page, read_query
 from app.telemetry import METRICS_TYPE, Telemetry
 from app.views import HolderView, KeyView
@@ -139,7 +140,8 @@ async def ceiling(
 async def metrics(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[bytes]:
     """Return the metrics of all workers in Prometheus' text form: routes, statuses and times; nobody's id."""
     telemetry: Telemetry = request.app.state.telemetry
-    telemetry.frozen(await market.database.read(count_frozen))
+    held = await market.database.read(lambda connection: (count_frozen(connection), count_stopped(connection)))
+    telemetry.frozen(*held)
     return Response(telemetry.metrics(), media_type=METRICS_TYPE)
 
 

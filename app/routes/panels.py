@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -36,9 +37,29 @@ from app.routes.paging import page, read_query
 from app.routes.representation import asked_format, represent
 from app.routes.trade import TRADERS, idempotency_key
 from app.views import PanelDeliveryView, PanelPlacedView, PanelQuoteView, PanelReadingView, PanelView
-from app.wire import OrderRequest, PanelQuoteRequest, PanelReadingRequest, PanelReportsRequest, PanelRequest
+from app.wire import (
+    OrderRequest,
+    PanelQuoteRequest,
+    PanelReadingRequest,
+    PanelReportsRequest,
+    PanelRequest,
+    TierRequest,
+)
 
-__all__ = ["close", "deliver", "open_panel", "order", "panel", "panels", "quote", "reading", "replay", "reports"]
+__all__ = [
+    "add_tier",
+    "close",
+    "deliver",
+    "open_panel",
+    "order",
+    "panel",
+    "panels",
+    "quote",
+    "reading",
+    "replay",
+    "reports",
+    "spending",
+]
 
 _OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}
 
@@ -81,6 +102,21 @@ async def deliver(
 async def close(request: Request[Caller, Any, Any], panel: FromPath[str], market: NamedDependency[Market]) -> PanelView:
     """Close the open round: all of its tiers are derived once and go on sale, and the next round opens."""
     return await asyncio.to_thread(acts.close, market, request.user, panel)
+
+
+@post(
+    "/v1/panels/{panel:str}/tiers",
+    opt={"roles": (Role.OWNER,), "refuses": (ChainFrozenError, ConflictError, NotFoundError)},
+    status_code=201,
+)
+async def add_tier(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    data: JSONBody[TierRequest],
+    market: NamedDependency[Market],
+) -> PanelView:
+    """Add a tier below the top one: drawn for every closed round given what is there, and on sale at once."""
+    return await asyncio.to_thread(acts.add_tier, market, request.user, panel, data)
 
 
 @get("/v1/panels", opt={"roles": EVERYBODY, "query": PanelsQuery})
@@ -213,6 +249,14 @@ async def reports(
     runs = await asyncio.to_thread(acts.reports_of, market, found, record, rank)
     about = {"panel": panel, "round": round, "epsilon": record.tiers[rank].epsilon, "mechanism": record.mechanism}
     return Stream(_stream(written(runs, wanted, about)), media_type=wanted.value, headers={"Vary": "Accept"})
+
+
+@get("/v1/panels/{panel:str}/spending", opt=_OWNERS)
+async def spending(request: Request[Caller, Any, Any], panel: FromPath[str], market: NamedDependency[Market]) -> Stream:
+    """Return what shows an auditor that no device passed the panel's budget: a line a device, under a blind name."""
+    lines = acts.spending(market, request.user, panel)
+    first = await asyncio.to_thread(next, lines)
+    return Stream(_stream(chain([first], lines)), media_type="application/x-ndjson")
 
 
 @get("/v1/panels/{panel:str}/rounds/{round:str}/replay", opt={"roles": (Role.AUDITOR,), "refuses": (ConflictError,)})

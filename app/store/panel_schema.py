@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from app.store.metadata import metadata
 
-__all__ = ["panel_orders", "panel_quotes", "panel_rounds", "panel_tiers", "panels"]
+__all__ = ["panel_orders", "panel_quotes", "panel_rounds", "panel_stops", "panel_tiers", "panels"]
 
 panels = Table(
     "panels",
@@ -39,7 +39,7 @@ panels = Table(
     Column("laws_json", Text),
     Column("axes_json", Text),
     Column("leaf_index", BigInteger, index=True),
-    Column("stopped", Text),
+    Column("late_tiers", Integer, nullable=False, server_default="0"),
     Column("created_at", String(32), nullable=False),
 )
 
@@ -65,7 +65,25 @@ panel_tiers = Table(
     Column("rank", Integer, primary_key=True),
     Column("commitment", String(64), nullable=False),
     Column("sealed_counts", LargeBinary, nullable=False),
+    Column("late_record", Text),
+    Column("leaf_index", BigInteger),
 )
+"""A tier's `rank` is its number: by accuracy among those that the panel opened with, then in the order of being added.
+
+Menu, prices and laws of a panel are by number too, and its last `late_tiers` came later. An added tier of a round has a
+record and a leaf of its own.
+"""
+
+panel_stops = Table(
+    "panel_stops",
+    metadata,
+    Column("panel_id", ForeignKey("panels.id"), primary_key=True),
+    Column("finding", String(80), nullable=False),
+    Column("found_by", String(40), nullable=False),
+    Column("at", String(32)),
+    Column("leaf_index", BigInteger),
+)
+"""Panels that are not sold, because of a finding. Stops older than their leaves have neither an hour nor a leaf."""
 
 panel_quotes = Table(
     "panel_quotes",

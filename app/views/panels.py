@@ -21,6 +21,7 @@ __all__ = [
 class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
     """One tier of a panel: its ε, its price a round, and the law of its reports.
 
+    `rank` is its number: by accuracy among those that the panel opened with, then in the order of being added.
     `count_bar` times the square root of a round's reports is the 95 % half-width of one value's count (of one axis).
     Where ε is a step's, `across` is the ε between the two values farthest apart, and `guarantee` says both.
     """

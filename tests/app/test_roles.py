@@ -99,6 +99,10 @@ MATRIX: dict[tuple[str, str], set[str]] = {
     ("GET", "/v1/audits/{report}/page"): {"auditor", "operator"},
     ("GET", "/v1/frozen-chains"): {"auditor", "operator"},
     ("POST", "/v1/chains/{chain}/thaw"): {"operator"},
+    ("GET", "/v1/stopped-panels"): {"auditor", "operator"},
+    ("POST", "/v1/panels/{panel}/thaw"): {"operator"},
+    ("POST", "/v1/panels/{panel}/tiers"): {"owner"},
+    ("GET", "/v1/panels/{panel}/spending"): {"owner"},
     ("GET", "/v1/orders/{order}/proof"): {"buyer", "analyst"},
 }
 PUBLIC = {

@@ -6,6 +6,7 @@ import pytest
 
 from app.audit.freezing import freeze
 from app.audit.reports import audit_market
+from app.panels.stopping import stop
 from app.settings import Settings
 from tests.app.panelling import buy as buy_tier
 from tests.app.panelling import close, deliver
@@ -55,11 +56,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
         promised, HISTOGRAM, family="skellam", delta="0.000001", tiers=tiers(("0.5", 900), ("0.1", 90))
     )
     fair.buy(bruno, noisy, "0.1")
-    panel = opened_panel(fair, tiers=tiers(("2", 900), ("1", 300), ("0.5", 100)))
+    panel = opened_panel(fair, mechanism="subset", tiers=tiers(("2", 900), ("1", 300), ("0.5", 100)))
     deliver(fair, panel, reports=panel_rows(panel, [place % 5 for place in range(30)]))
     close(fair, panel)
     for who, epsilon in ((ada, "1"), (bruno, "0.5"), (ada, "2")):
         assert buy_tier(fair, who, panel, epsilon).status_code == 201
+    post(f"/v1/panels/{panel['panel']}/tiers", {"epsilon": "1.5", "price_minor": 500})
+    post(f"/v1/panels/{panel['panel']}/tiers", {"epsilon": "1.25", "price_minor": 400})
+    assert buy_tier(fair, bruno, panel, "1.5").status_code == 201
     axes = [{"name": name, "unit": "one", "values": ["a", "b", "c"]} for name in ("north", "east")]
     grid = {"title": "Points", "axes": axes, "promise": "steps", "tiers": tiers(("1", 300), ("0.5", 100))}
     post("/v1/panels", grid | {"currency": "EUR", "licence": "terms/1", "budget": "3"}, fair.owner())
@@ -68,13 +72,20 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
     for order in (sold[0], sold[2]):
         body: dict[str, object] = {"amount_minor": 100, "reason": "pricing error"}
         post(f"/v1/orders/{order['receipt']['order']}/credits", body, fair.operator)
-    stop = Finding("A5", "alarm", "chain", "noise of its law", "e-value above 10⁶", chain=cities["chain"])
+    alarm = Finding("A5", "alarm", "chain", "noise of its law", "e-value above 10⁶", chain=cities["chain"])
     freezing = fair.market.database.submit(
-        lambda connection: freeze(connection, fair.market.keyring, [stop], "a test", "2026-01-01T00:00:00Z")
+        lambda connection: freeze(connection, fair.market.keyring, [alarm], "a test", "2026-01-01T00:00:00Z")
     )
     assert freezing.result() == [cities["chain"]]
     post(f"/v1/chains/{cities['chain']}/thaw", {"reason": "the alarm was a drill"}, fair.operator)
     fair.buy(bruno, cities, "0.5")
+    halt = Finding("A7", "tier", f"{panel['panel']}/1", "tier 1 as committed to", "other reports")
+    stopping = fair.market.database.submit(
+        lambda connection: stop(connection, fair.market.keyring, [halt], "a test", "2026-01-01T00:00:00Z")
+    )
+    assert stopping.result() == [panel["panel"]]
+    post(f"/v1/panels/{panel['panel']}/thaw", {"reason": "the file was restored"}, fair.operator)
+    assert buy_tier(fair, bruno, panel, "1").status_code == 201
     for _ in range(2):
         audit_market(fair.market, lambda _: None)
     post(f"/v1/products/{people['product']}/withdrawal", {"reason": "faulty"})

@@ -190,6 +190,17 @@ def thaw_what_was_not_frozen(export: Export) -> set[str]:
     return signed(export)
 
 
+def sell_a_stopped_panel(export: Export) -> set[str]:
+    thaw = export.leaves.pop(place(export, "panel-thaw"))
+    export.leaves.append(thaw)
+    return signed(export)
+
+
+def thaw_a_panel_that_was_not_stopped(export: Export) -> set[str]:
+    del export.leaves[place(export, "panel-stop")]
+    return signed(export)
+
+
 def reuse_a_stream(export: Export) -> set[str]:
     drawn = export.kind("draw")
     drawn[5]["key_hash"] = drawn[1]["key_hash"]
@@ -251,6 +262,8 @@ SABOTEURS: dict[Saboteur, str] = {
     overspend: "A3 budget",
     sell_a_frozen_chain: "A3 frozen",
     thaw_what_was_not_frozen: "A4 frozen-before-thaw",
+    sell_a_stopped_panel: "A3 panel-stopped",
+    thaw_a_panel_that_was_not_stopped: "A4 stopped-before-thaw",
 }
 
 

@@ -13,7 +13,7 @@ from tiers.local.planning import check_tiers
 from tiers.local.signal import Signal
 from tiers.local.subset import check_domain
 
-__all__ = ["PLANNED_BUCKETS", "HashPlan", "hash_variance", "plan_hash"]
+__all__ = ["PLANNED_BUCKETS", "HashPlan", "hash_bounds", "hash_variance", "plan_hash"]
 
 PLANNED_BUCKETS = 512
 
@@ -65,6 +65,22 @@ def hash_variance(domain_size: int, buckets: int, odds: float) -> float:
     true, false = (odds + 1 / buckets) / (1 + odds), 1 / buckets
     gap = odds * (buckets - 1) / (buckets * (1 + odds))
     return (true * (1 - true) + (domain_size - 1) * false * (1 - false)) / gap**2
+
+
+def hash_bounds(domain_size: int, ladder: Ladder) -> tuple[float, ...]:
+    """Return each tier's ratio under the best single local hash: no chain of them has a smaller one.
+
+    Example:
+        >>> ladder = Ladder.parse(["3", "2", "1"])
+        >>> all(a <= b for a, b in zip(hash_bounds(100, ladder), plan_hash(100, ladder).ratios))
+        True
+    """
+    found = []
+    for epsilon in ladder:
+        least, odds = best_subset_size(check_domain(domain_size), epsilon)[1], math.expm1(float(epsilon))
+        best = min(hash_variance(domain_size, buckets, odds / buckets) for buckets in range(2, PLANNED_BUCKETS + 1))
+        found.append(best / least * (1 - 1e-9))
+    return tuple(found)
 
 
 def plan_hash(domain_size: int, ladder: Ladder, *, limit: int = PLANNED_BUCKETS) -> HashPlan:

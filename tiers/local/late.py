@@ -14,7 +14,7 @@ from tiers.local.subset import Subset
 from tiers.real import Real, exact
 from tiers.sampling.bernoulli import refine, threshold
 
-__all__ = ["Between", "draw_between", "members_of"]
+__all__ = ["Between", "below", "choose_between", "draw_between", "members_of"]
 
 Number = TypeVar("Number", Fraction, arb)
 _WORD = 64
@@ -104,6 +104,17 @@ def draw_between(law: Between, words: Iterator[int]) -> int:
         >>> members_of(draw_between(Between(*laws, above=0b1, below=0b111), words))
         [0, 2]
     """
+    chosen, tail = choose_between(law, words)
+    inner, outer = law.ends()[chosen]
+    need, open_values = law.middle.subset_size - inner.bit_count(), members_of(outer & ~inner)
+    for left in range(len(open_values), 0, -1):
+        if need and below(left, tail) < need:
+            inner, need = inner | 1 << open_values[left - 1], need - 1
+    return inner
+
+
+def choose_between(law: Between, words: Iterator[int]) -> tuple[int, Iterator[int]]:
+    """Return which of the four uniform laws a report has, and the words that go on from there."""
     word = next(words)
     chosen, tail = 3, _Replay(words)
     for place, bound in enumerate(law.cumulated()):
@@ -111,12 +122,7 @@ def draw_between(law: Between, words: Iterator[int]) -> int:
         if word < edge or (word == edge and refine(word, _WORD, bound, tail.again())):
             chosen = place
             break
-    inner, outer = law.ends()[chosen]
-    need, open_values = law.middle.subset_size - inner.bit_count(), members_of(outer & ~inner)
-    for left in range(len(open_values), 0, -1):
-        if need and _below(left, tail) < need:
-            inner, need = inner | 1 << open_values[left - 1], need - 1
-    return inner
+    return chosen, tail
 
 
 def members_of(report: int) -> list[int]:
@@ -129,7 +135,7 @@ def members_of(report: int) -> list[int]:
     return [value for value in range(report.bit_length()) if report >> value & 1]
 
 
-def _below(count: int, words: Iterator[int]) -> int:
+def below(count: int, words: Iterator[int]) -> int:
     """Return a uniform integer below `count`: the high part of word·count, words in the short last lap refused."""
     while True:
         product = next(words) * count

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
 from tiers.local.menu import Floats, Menu
-from tiers.local.paths import Path, cheapest_path, least_worst_ratio
+from tiers.local.paths import Path, Paths, cheapest_path, least_worst_ratio
 from tiers.local.planning import SubsetPlan, subset_plan_of
 
 __all__ = ["SHARE_UNIT", "MixedPlan", "plan_mixed"]
@@ -85,11 +85,12 @@ def plan_mixed(
     whole = Menu.of(domain_size, ladder)
     single = least_worst_ratio(whole)
     columns = [cheapest_path(whole, np.ones(tiers), bound=single)]
-    columns += [cheapest_path(menu, np.eye(tiers)[tier] + 1e-3, bound=_BOUND) for tier in range(tiers)]
+    paths = Paths(menu, _BOUND)
+    columns += [paths.cheapest(np.eye(tiers)[tier] + 1e-3) for tier in range(tiers)]
     best_bound = 0.0
     for _ in range(_ROUNDS):
         weights, value, prices = _mixture(columns, mean)
-        found = cheapest_path(menu, prices + mean / tiers, bound=_BOUND)
+        found = paths.cheapest(prices + mean / tiers)
         best_bound = max(best_bound, float(np.dot(prices + mean / tiers, found.ratios)))
         if value - best_bound <= tolerance * value or found in columns:
             break

@@ -1,0 +1,163 @@
+"""What devices spend, bound by the log without naming one: a root a round over who reported, under blind names.
+
+A device stands under a commitment, keyed by panel and owner: the same in every round, so that its spending adds up, and
+in another order than the reports, so that it cannot be laid beside them. Who holds no key learns nothing from a root.
+"""
+
+import hmac
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import sha256
+from typing import Annotated, TypeAlias
+
+import msgspec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from app.log.heads import TreeHead, public_key
+from app.log.merkle import Accumulator, leaf_hash
+from app.log.panel_leaves import PanelLeaf, RoundLeaf
+from app.panels.replay import Checks, Proved
+from tiers.audit.findings import Finding
+from tiers.budget import nano_up
+from tiers.errors import AuditError
+
+__all__ = ["FORMAT", "SPENDING", "SpendingReport", "blinding", "replay_spending", "root_of_round"]
+
+FORMAT = "tiermarket-spending/1"
+SPENDING = "devices/1"
+"""What a panel's leaf says where each of its rounds has a root."""
+_Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_Rounds: TypeAlias = Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
+
+
+class _Shown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first line: the panel's leaf and those of all its rounds, with proofs."""
+
+    format: str
+    head: TreeHead
+    panel: Proved
+    rounds: list[Proved]
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingReport:
+    """What a replay came to.
+
+    Args:       most_nano, budget_nano: what the device that spent most has spent, and what each may, in 10⁻⁹ of ε.
+    """
+
+    panel: str
+    rounds: int
+    devices: int
+    most_nano: int
+    budget_nano: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Return the outcome in a word."""
+        return "refuted" if self.findings else "verified"
+
+
+def blinding(secret: bytes, panel: str) -> Callable[[bytes], bytes]:
+    """Return the map from a device's digest, as the panel's file keeps it, to its commitment.
+
+    Example:
+        >>> blinding(bytes(32), "p")(b"tag").hex()[:8] != blinding(bytes(32), "q")(b"tag").hex()[:8]
+        True
+    """
+    info = b"tiermarket/panel-spending/1\n" + panel.encode()
+    key = HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)
+    return lambda tag: hmac.digest(key, tag, sha256)
+
+
+def _entry(commitment: bytes, number: int, cost_nano: int) -> bytes:
+    """Return the leaf of a device in a round's tree: its commitment, the round, and what the round cost it."""
+    return commitment + number.to_bytes(8, "big") + cost_nano.to_bytes(8, "big")
+
+
+def root_of_round(commitments: Iterable[bytes], number: int, cost_nano: int) -> str:
+    """Return the root (RFC 6962) of a round over its devices' entries, commitments rising.
+
+    Example:
+        >>> root_of_round([b"a" * 32], 1, 5) == root_of_round([b"a" * 32], 2, 5)
+        False
+    """
+    tree = Accumulator()
+    for commitment in commitments:
+        tree.append(leaf_hash(_entry(commitment, number, cost_nano)))
+    return tree.root().hex()
+
+
+def replay_spending(lines: Iterable[bytes], publics: Collection[str]) -> SpendingReport:
+    """Return what an owner's file proves: nobody above the panel's budget, and the rounds as they are in the log.
+
+    Memory grows with rounds, not with devices.
+
+    Args:       lines: the head, then a line a device, commitments rising: its commitment and its rounds. publics: as
+                in `app.panels.replay.replay_round`.
+    Raises:     AuditError: nothing to check, no key, or one that is none.
+    """
+    try:
+        trusted = [public_key(public) for public in publics]
+    except ValueError:
+        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
+    if not trusted:
+        raise AuditError("public key: expected at least one, got none")
+    read = iter(lines)
+    try:
+        shown = msgspec.json.decode(next(read, b""), type=_Shown)
+        if shown.format != FORMAT:
+            raise ValueError("format")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise AuditError("spending: expected a file's first line, got something else") from None
+    checks = Checks(trusted, "spending")
+    try:
+        return _replayed(checks, shown, read)
+    except (msgspec.MsgspecError, ValueError, LookupError) as error:
+        checks.need(False, "A3", "unreadable-spending", "a line a device", type(error).__name__)
+        return SpendingReport("", 0, 0, 0, 0, tuple(checks.found))
+
+
+def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> SpendingReport:
+    head = shown.head
+    signed = any(head.signed_by(key) for key in checks.trusted)
+    checks.need(signed, "A4", "head-signature", f"key {head.key}", "no trusted key")
+    panel = checks.leaf(head, "panel", shown.panel, PanelLeaf)
+    rounds = [checks.leaf(head, "round", each, RoundLeaf) for each in shown.rounds]
+    if panel is None or None in rounds:
+        return SpendingReport("", 0, 0, 0, 0, tuple(checks.found))
+    trees: dict[int, Accumulator] = {}
+    costs: dict[int, int] = {}
+    roots: dict[int, tuple[str | None, int]] = {}
+    for place, leaf in enumerate(rounds, start=1):
+        assert leaf is not None
+        record = leaf.record
+        checks.signed_record(leaf)
+        due = (record.panel, record.round) == (panel.panel, place)
+        checks.need(due, "A4", "round-order", f"round {record.round}", f"round {place} of {panel.panel}")
+        told = record.spent is not None or panel.spending is None
+        checks.need(told, "A3", "round-spending", f"round {place}", "no root of what devices spent")
+        roots[place] = record.spent, record.reports
+        costs[place], trees[place] = nano_up(Fraction(record.tiers[0].epsilon)), Accumulator()
+    decoder = msgspec.json.Decoder(tuple[_Name, _Rounds])
+    last, devices, most = "", 0, 0
+    for line in lines:
+        name, taken = decoder.decode(line)
+        checks.need(name > last, "A3", "device-once", f"device {devices + 1}", "commitments that do not rise")
+        checks.need(taken == sorted(set(taken)), "A3", "device-once", f"device {devices + 1}", "a round told twice")
+        spent = sum(costs[number] for number in taken)
+        within = spent <= panel.budget_nano
+        checks.need(within, "A3", "device-budget", f"device {devices + 1}: {spent}", f"at most {panel.budget_nano}")
+        for number in taken:
+            trees[number].append(leaf_hash(_entry(bytes.fromhex(name), number, costs[number])))
+        last, devices, most = name, devices + 1, max(most, spent)
+    for number, (root, reports) in roots.items():
+        if root is not None:
+            counted = trees[number].frontier().size
+            checks.need(counted == reports, "A3", "spending-count", f"{reports} reports of round {number}", counted)
+            same = trees[number].root().hex() == root
+            checks.need(same, "A3", "spending-root", f"round {number}", "other devices than the log binds")
+    return SpendingReport(panel.panel, len(rounds), devices, most, panel.budget_nano, tuple(checks.found))

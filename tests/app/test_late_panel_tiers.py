@@ -1,0 +1,397 @@
+"""Tiers added to panels: drawn between what is known, nothing sold changes, replayed in the order of drawing."""
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, product
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.audit.panel_receipts import verify_any_bundle
+from app.audit.reports import audit_market
+from app.audit.verify import verify_export
+from app.panels import acts
+from app.panels.acts import _folder
+from app.panels.mechanism import plan_of
+from app.panels.plans.late import Menu, law_of_late
+from app.panels.replay import replay_round
+from app.settings import Settings
+from app.wire import TierRequest
+from tests.app.panelling import buy, close, deliver, disclosure, lines, opened, order, quoted, reading, reports, rows
+from tests.conftest import Fair, open_fair, tiers
+from tiers.budget import Ladder
+from tiers.local.flips import Flips, insertion_flip
+from tiers.local.late import Between
+from tiers.local.subset import Subset
+from tiers.real import to_float
+
+MENU = tiers(("3", 900), ("1", 300), ("0.5", 100))
+MECHANISMS = ["subset", "randomized-response", "flips"]
+
+
+@pytest.fixture
+def shop(settings: Settings) -> Iterator[Fair]:
+    yield from open_fair(settings)
+
+
+def panel_with_a_round(shop: Fair, mechanism: str = "subset", people: int = 40) -> dict[str, Any]:
+    promise = "steps" if mechanism == "flips" else "values"
+    panel = opened(shop, mechanism=mechanism, promise=promise, tiers=MENU)
+    deliver(shop, panel, reports=rows(panel, [place % 5 for place in range(people)]))
+    assert close(shop, panel).status_code == 201
+    return panel
+
+
+def add(shop: Fair, panel: dict[str, Any], epsilon: str, price: int) -> Any:
+    sent = {"epsilon": epsilon, "price_minor": price}
+    return shop.client.post(f"/v1/panels/{panel['panel']}/tiers", json=sent, headers=shop.owner().headers)
+
+
+def files(shop: Fair, panel: dict[str, Any], number: int = 1) -> dict[str, bytes]:
+    folder = _folder(shop.market, panel["panel"]) / f"round-{number}"
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def replayed(shop: Fair, panel: dict[str, Any], number: int = 1) -> Any:
+    shown, public = disclosure(shop, panel, number)
+    return replay_round(iter(shown), [public])
+
+
+def wrong(report: Any) -> set[str]:
+    return {f"{each.check} {each.rule}" for each in report.findings}
+
+
+# --- what an owner does -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_tier_joins_a_panel_of_which_others_were_sold_and_nothing_sold_changes(shop: Fair, mechanism: str) -> None:
+    panel, buyer = panel_with_a_round(shop, mechanism), shop.person()
+    first = buy(shop, buyer, panel, "1").json()
+    held, before = reports(shop, buyer, panel, 1).content, files(shop, panel)
+    listing = add(shop, panel, "2", 600)
+    assert listing.status_code == 201, listing.text
+    assert [(tier["epsilon"], tier["rank"]) for tier in listing.json()["tiers"]] == [
+        ("3", 0),
+        ("2", 3),
+        ("1", 1),
+        ("0.5", 2),
+    ]
+    after = files(shop, panel)
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) == {"3.bin"}
+    assert reports(shop, buyer, panel, 1).content == held
+    bought = buy(shop, buyer, panel, "2")
+    assert (bought.status_code, bought.json()["rank"]) == (201, 3)
+    assert bought.json()["receipt"]["price_minor"] == 300, "an upgrade from what is held, less what was paid"
+    assert len(lines(reports(shop, buyer, panel, 3))) == 40
+    assert reading(shop, buyer, panel, "2", {"type": "histogram"}).status_code == 201
+    assert quoted(shop, buyer, panel, "1").json()["amount_minor"] == 0, "the tier below is held"
+    for sold in (first, bought.json()):
+        path = f"/v1/orders/{sold['receipt']['order']}/proof"
+        kept = shop.client.get(path, headers=buyer.headers).content
+        assert verify_any_bundle(kept, [shop.client.get("/v1/keys").json()["signing"]["1"]])[1] == ()
+    shop.product(shop.dataset())
+    assert verify_export(*shop.export()).findings == ()
+    assert audit_market(shop.market, lambda _: None)["verdict"] == "verified"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_auditor_replays_late_tiers_in_the_order_of_drawing(shop: Fair, mechanism: str) -> None:
+    panel, buyer = panel_with_a_round(shop, mechanism), shop.person()
+    for epsilon, price in (("2", 600), ("1.5", 500), ("0.2", 50), ("2.5", 700)):
+        assert add(shop, panel, epsilon, price).status_code == 201
+    deliver(shop, panel, round=2, reports=rows(panel, [0, 1, 2, 3, 4, 4]))
+    assert close(shop, panel).status_code == 201, "a later round has all tiers, drawn in the same order"
+    for number in (1, 2):
+        buy(shop, buyer, panel, "1.5", number)
+        report = replayed(shop, panel, number)
+        assert (report.findings, report.tiers) == ((), 4)
+        buy(shop, buyer, panel, "3", number)
+        report = replayed(shop, panel, number)
+        assert (report.findings, report.tiers) == ((), 7)
+    shop.product(shop.dataset())
+    assert verify_export(*shop.export()).findings == ()
+
+
+def test_nothing_above_the_highest_tier_sold_is_shown(shop: Fair) -> None:
+    """The late tier is sold and the one above is not: neither its reports, nor any key that tells of them, are there."""
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    add(shop, panel, "1.5", 500)
+    buy(shop, buyer, panel, "2")
+    shown, _ = disclosure(shop, panel)
+    head = msgspec.json.decode(shown[0])
+    assert set(head["openings"]) == set(head["counts"]) == {"1", "2", "3", "4"}
+    assert set(head["keys"]) == {"2", "4"}, "the tier at 1 came from the one at 3, and so did the one at 2"
+    buyers = lines(reports(shop, buyer, panel, 3))
+    assert [line[1] for line in map(msgspec.json.decode, shown[1:])] == buyers
+    assert replayed(shop, panel).findings == ()
+    buy(shop, buyer, panel, "3")
+    assert set(msgspec.json.decode(disclosure(shop, panel)[0][0])["keys"]) == {"1", "2", "3", "4"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "epsilon", "price", "status", "says"),
+    [
+        ({"mechanism": "local-hash"}, "2", 600, 400, "no law|is proved"),
+        ({"mechanism": "mixed"}, "2", 600, 400, "is proved"),
+        ({}, "1", 300, 409, "no tier of the panel has"),
+        ({}, "1.0", 300, 409, "no tier of the panel has"),
+        ({}, "4", 950, 400, "nothing above it has left a device"),
+        ({}, "2", 200, 409, "between those of the tiers beside it"),
+        ({}, "2", 1000, 409, "between those of the tiers beside it"),
+        ({}, "0", 1, 400, "epsilon"),
+    ],
+    ids=str,
+)
+def test_a_tier_that_may_not_join_is_refused_and_leaves_nothing(
+    shop: Fair, fields: dict[str, Any], epsilon: str, price: int, status: int, says: str
+) -> None:
+    panel = panel_with_a_round(shop, **fields)
+    before, stored = files(shop, panel), shop.stored()
+    refused = add(shop, panel, epsilon, price)
+    assert refused.status_code == status, refused.text
+    assert re.search(says, refused.json()["detail"]), refused.text
+    assert (files(shop, panel), shop.stored()) == (before, stored)
+
+
+def test_a_quote_from_before_is_of_another_price_list(shop: Fair) -> None:
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    quote = quoted(shop, buyer, panel, "1").json()["quote"]
+    add(shop, panel, "2", 600)
+    assert order(shop, buyer, panel, quote, "k").status_code == 409
+    assert buy(shop, buyer, panel, "1").status_code == 201
+
+
+# --- crashes and losses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_crash_between_files_and_store_leaves_a_panel_as_it_was_and_a_retry_draws_the_same(
+    shop: Fair, monkeypatch: pytest.MonkeyPatch, mechanism: str
+) -> None:
+    panel, buyer = panel_with_a_round(shop, mechanism), shop.person()
+    stored, listing = shop.stored(), shop.client.get(f"/v1/panels/{panel['panel']}", headers=buyer.headers).json()
+    with monkeypatch.context() as crashing:
+        crashing.setattr(acts, "store_tier", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            acts.add_tier(shop.market, _owner(shop), panel["panel"], _wanted("2", 600))
+    left = files(shop, panel)["3.bin"]
+    assert shop.stored() == stored
+    assert shop.client.get(f"/v1/panels/{panel['panel']}", headers=buyer.headers).json() == listing
+    assert quoted(shop, buyer, panel, "2").status_code == 404
+    assert add(shop, panel, "2", 600).status_code == 201
+    assert files(shop, panel)["3.bin"] == left
+
+
+def test_a_tier_at_another_accuracy_after_a_crash_has_a_key_of_its_own(shop: Fair, monkeypatch: Any) -> None:
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    with monkeypatch.context() as crashing:
+        crashing.setattr(acts, "store_tier", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            acts.add_tier(shop.market, _owner(shop), panel["panel"], _wanted("2", 600))
+    left = files(shop, panel)["3.bin"]
+    assert add(shop, panel, "1.5", 500).status_code == 201
+    assert files(shop, panel)["3.bin"] != left
+    assert buy(shop, buyer, panel, "1.5").status_code == 201
+    assert replayed(shop, panel).findings == ()
+
+
+@pytest.mark.parametrize("lost", [("3.bin",), ("0.bin", "1.bin", "2.bin", "3.bin", "4.bin"), ("1.bin",)], ids=str)
+def test_files_that_are_lost_are_drawn_again_in_order_the_same(shop: Fair, lost: tuple[str, ...]) -> None:
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    add(shop, panel, "1.5", 500)
+    buy(shop, buyer, panel, "1.5")
+    before, held = files(shop, panel), reports(shop, buyer, panel, 4).content
+    folder = _folder(shop.market, panel["panel"]) / "round-1"
+    for name in lost:
+        (folder / name).unlink()
+    if "4.bin" not in lost:
+        (folder / "4.bin").unlink()
+    assert reports(shop, buyer, panel, 4).content == held
+    assert files(shop, panel) == before
+
+
+def test_a_neighbour_that_was_changed_is_no_ground_for_a_late_tier(shop: Fair) -> None:
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    buy(shop, buyer, panel, "2")
+    folder = _folder(shop.market, panel["panel"]) / "round-1"
+    (folder / "3.bin").unlink()
+    raw = (folder / "1.bin").read_bytes()
+    (folder / "1.bin").write_bytes(raw[2:] + raw[:2])
+    assert reports(shop, buyer, panel, 3).status_code == 500
+    assert not (folder / "3.bin").exists()
+    stored = shop.stored()
+    assert add(shop, panel, "1.5", 500).status_code == 500
+    assert shop.stored() == stored
+
+
+# --- lies -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_late_tier_that_does_not_follow_from_its_neighbours_is_found(shop: Fair, monkeypatch: Any) -> None:
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    honest = Menu.draw
+
+    def swapped(menu: Menu, key: bytes, number: int, first: int, parents: Any) -> bytes:
+        made = honest(menu, key, number, first, parents)
+        return made[2:] + made[:2]
+
+    with monkeypatch.context() as lying:
+        lying.setattr(Menu, "draw", swapped)
+        assert add(shop, panel, "2", 600).status_code == 201
+    buy(shop, buyer, panel, "3")
+    assert wrong(replayed(shop, panel)) == {"A7 tier"}
+    assert audit_market(shop.market, lambda _: None)["verdict"] == "refuted"
+    assert quoted(shop, buyer, panel, "2").status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda head: head["keys"].update({"4": "0" * 64}), "A7 key"),
+        (lambda head: head["keys"].update({"3": "0" * 64}), "A7 evidence"),
+        (lambda head: head["openings"].pop("3"), "A7 evidence"),
+        (lambda head: (head["added"].pop(), head["drawn"].pop()), "A7 evidence"),
+        (lambda head: head["drawn"].reverse(), "A4 late-order"),
+        (lambda head: head["added"][0]["leaf"].update({"number": 9}), "A4 inclusion"),
+    ],
+)
+def test_a_false_disclosure_of_late_tiers_is_found(shop: Fair, change: Any, rule: str) -> None:
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    add(shop, panel, "1.5", 500)
+    buy(shop, buyer, panel, "2")
+    shown, public = disclosure(shop, panel)
+    head = msgspec.json.decode(shown[0])
+    change(head)
+    assert rule in wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public]))
+
+
+def test_a_false_report_of_a_shown_tier_is_found(shop: Fair) -> None:
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    buy(shop, buyer, panel, "2")
+    shown, public = disclosure(shop, panel)
+    first, second = (msgspec.json.decode(line) for line in shown[1:3])
+    place = next(place for place in range(1, 39) if msgspec.json.decode(shown[1 + place])[0] != first[0])
+    other = msgspec.json.decode(shown[1 + place])
+    swapped = [*shown]
+    swapped[1] = msgspec.json.encode([other[0], first[1]])
+    assert "A7 tier" in wrong(replay_round(iter(swapped), [public]))
+    swapped[1] = msgspec.json.encode([[0, 1, 2, 3, 4], first[1]])
+    assert "A7 report-of-law" in wrong(replay_round(iter(swapped), [public]))
+    swapped[1] = msgspec.json.encode([first[0]])
+    assert "A7 unreadable-round" in wrong(replay_round(iter(swapped), [public]))
+    assert second
+
+
+# --- the law ----------------------------------------------------------------------------------------------------------
+
+
+def exact_law(law: dict[str, str], d: int) -> Subset:
+    """The law with its signal as a rational near it: sums over a domain are then exact."""
+    from app.panels.plans.base import signal_of
+    from tiers.local.signal import Signal
+
+    size = int(law.get("subset_size", "1"))
+    return Subset(d, size, Signal.rational(Fraction(signal_of(law).value()).limit_denominator(10**6)))
+
+
+def channel(law: Subset, value: int) -> dict[int, Fraction]:
+    """P(report | value): kept (a uniform set that holds the value), or any set of the size."""
+    d, k, s = law.domain_size, law.subset_size, law.signal.fraction()
+    every = [sum(1 << v for v in each) for each in combinations(range(d), k)]
+    holding = [each for each in every if each >> value & 1]
+    return {each: (1 - s) / len(every) + (s / len(holding) if each in holding else 0) for each in every}
+
+
+def step(upper: Subset, lower: Subset, report: int) -> dict[int, Fraction]:
+    d, k = upper.domain_size, lower.subset_size
+    keep = lower.signal.fraction() / upper.signal.fraction()
+    every = [sum(1 << v for v in each) for each in combinations(range(d), k)]
+    holding = [each for each in every if each & report == report]
+    return {each: (1 - keep) / len(every) + (keep / len(holding) if each in holding else 0) for each in every}
+
+
+@pytest.mark.parametrize("mechanism", ["subset", "randomized-response"])
+def test_the_joint_law_with_late_tiers_is_the_planned_one_and_every_coalition_keeps_its_best_epsilon(
+    mechanism: str,
+) -> None:
+    """Top and bottom first, then a tier between them, then one between that and the bottom: all in rationals."""
+    d = 4
+    opening = Menu(plan_of(mechanism, d, Ladder.parse(["2", "0.5"])))  # type: ignore[arg-type]
+    one = Menu(opening.opening, (Fraction(1),), (law_of_late(opening, Fraction(1)),))
+    menu = Menu(opening.opening, (Fraction(1), Fraction(3, 4)), (*one.laws, law_of_late(one, Fraction(3, 4))))
+    assert [menu.parents(number) for number in range(4)] == [(), (0,), (0, 1), (2, 1)]
+    a, c, b, e = (exact_law(menu.law(number), d) for number in range(4))
+    joint: list[dict[tuple[int, ...], Fraction]] = []
+    for value in range(d):
+        found = dict[tuple[int, ...], Fraction]()
+        for top, chance in channel(a, value).items():
+            for low, given in step(a, c, top).items():
+                middle = Between(a, b, c, above=top, below=low)
+                for mid in channel(b, 0):
+                    last = Between(b, e, c, above=mid, below=low)
+                    for other in channel(e, 0):
+                        weight = chance * given * middle.probability(mid) * last.probability(other)
+                        found[top, mid, other, low] = weight
+                        if value == 0:
+                            planned = chance * step(a, b, top)[mid] * step(b, e, mid)[other] * step(e, c, other)[low]
+                            assert weight == planned
+        assert sum(found.values()) == 1
+        joint.append(found)
+    allowed = [law.signal.epsilon_at(Fraction(law.subset_size, d)) for law in (a, b, e, c)]
+    for members in (each for count in (1, 2, 3, 4) for each in combinations(range(4), count)):
+        marginals = []
+        for found in joint:
+            seen = dict[tuple[int, ...], Fraction]()
+            for reports_, weight in found.items():
+                key = tuple(reports_[member] for member in members)
+                seen[key] = seen.get(key, Fraction(0)) + weight
+            marginals.append(seen)
+        worst = max(float(one[key] / two[key]) for one, two in product(marginals, repeat=2) for key in one if one[key])
+        most = max(allowed[member] for member in members)
+        assert worst <= 2.718281828459045**most * (1 + 1e-9), members
+
+
+def test_the_joint_law_of_flips_with_a_late_tier_is_the_planned_one() -> None:
+    menu = Menu(plan_of("flips", 2, Ladder.parse(["2", "0.5"])))
+    late = Menu(menu.opening, (Fraction(1),), (law_of_late(menu, Fraction(1)),))
+    upper, middle, lower = late.plan_of(0, 2, 1).laws
+    assert isinstance(upper, Flips)
+    assert isinstance(middle, Flips)
+    assert isinstance(lower, Flips)
+    from tiers.local.flips import reflip
+
+    first, second, both = (to_float(reflip(x, y)) for x, y in ((upper, middle), (middle, lower), (upper, lower)))
+    agree, differ = (to_float(coin) for coin in insertion_flip(upper, middle, lower))
+    for low, mid in product((0, 1), repeat=2):  # given a bit above of 0
+        given = (both if low else 1 - both) * ((differ if low else agree) if mid else 1 - (differ if low else agree))
+        planned = (first if mid else 1 - first) * (second if low != mid else 1 - second)
+        assert given == pytest.approx(planned, rel=1e-12)
+
+
+def test_a_late_tier_is_of_least_variance_between_its_neighbours_and_below_the_lowest_too() -> None:
+    menu = Menu(plan_of("subset", 16, Ladder.parse(["3", "0.5"])))
+    laws = menu.plan.laws
+    found = law_of_late(menu, Fraction(1))
+    assert int(laws[0].parameters()["subset_size"]) <= int(found["subset_size"])
+    assert int(found["subset_size"]) <= int(laws[1].parameters()["subset_size"])
+    below = Menu(menu.opening, (Fraction(1, 5),), (law_of_late(menu, Fraction(1, 5)),))
+    assert below.parents(2) == (1,)
+    assert below.plan.ratios[-1] < 1.6
+
+
+def _owner(shop: Fair) -> Any:
+    return SimpleNamespace(id=shop.owner().account)
+
+
+def _wanted(epsilon: str, price: int) -> TierRequest:
+    return TierRequest(epsilon=epsilon, price_minor=price)
