@@ -31,7 +31,17 @@ from tiers.metric.linear import (
 from tiers.metric.products import product_variance_bound
 from tiers.metric.ranges import Grid
 
-__all__ = ["AnyTwo", "Line", "Secret", "StrategyPlan", "StrategyRequest", "plan_strategies", "table_of"]
+__all__ = [
+    "AnyTwo",
+    "Cost",
+    "Distances",
+    "Line",
+    "Secret",
+    "StrategyPlan",
+    "StrategyRequest",
+    "plan_strategies",
+    "table_of",
+]
 
 Matrix = npt.NDArray[np.float64]
 _Number: TypeAlias = Annotated[str, Meta(max_length=30, pattern=r"^-?[0-9]+(\.[0-9]+)?\Z")]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from app.audit import reports
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
 from app.panels.acts import _folder
@@ -14,7 +15,8 @@ from app.panels.stopping import stop
 from app.settings import Settings
 from app.store.database import migrate, open_engine, upgrade
 from app.store.panel_schema import panel_stops
-from tests.app.panelling import buy, close, deliver, opened, order, quoted, reports, rows
+from tests.app.panelling import buy, close, deliver, opened, order, quoted, rows
+from tests.app.panelling import reports as held_reports
 from tests.app.test_panel_upgrade import ACCOUNT, PANEL
 from tests.conftest import Fair, open_fair
 from tiers.audit.findings import Finding
@@ -86,7 +88,7 @@ def test_a_stopped_panel_sells_nothing_until_an_operator_thaws_it_in_the_open(sh
     assert order(shop, buyer, panel, pending, "late").status_code == 409, "a quote from before is no way around"
     assert quoted(shop, buyer, other, "3").status_code == 201, "other panels go on"
     file.write_bytes(file.read_bytes()[::-1])
-    assert len(reports(shop, buyer, panel, 1).content.splitlines()) == 30, "what was sold stays readable"
+    assert len(held_reports(shop, buyer, panel, 1).content.splitlines()) == 30, "what was sold stays readable"
     assert (
         shop.client.post(f"/v1/panels/{panel['panel']}/thaw", json={}, headers=shop.operator.headers).status_code == 400
     )
@@ -99,22 +101,55 @@ def test_a_stopped_panel_sells_nothing_until_an_operator_thaws_it_in_the_open(sh
     assert (audited(shop), rules(shop)) == ("verified", set())
 
 
-def test_what_a_thaw_of_a_panel_answered_stops_nothing_again_and_what_breaks_anew_does(shop: Fair) -> None:
+def test_what_a_thaw_of_a_panel_answered_stops_nothing_again_and_another_panel_s_does(
+    shop: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leaf stays what it is, so what was told of it is answered for good: of its own panel alone."""
+    panel, other = closed(shop), closed(shop)
+
+    def found(*of: dict[str, Any]) -> None:
+        wrong = [Finding("A1", "panel-law", f"leaf {each['leaf_index']}", "a law", "another") for each in of]
+        monkeypatch.setattr(reports, "replay_rounds", lambda market, progress: wrong)
+
+    found(panel)
+    assert (audited(shop), set(stopped(shop))) == ("refuted", {panel["panel"]})
+    thaw(shop, panel)
+    assert (audited(shop), stopped(shop)) == ("answered", {}), "the finding is told as a notice"
+    found(panel, other)
+    assert (audited(shop), set(stopped(shop))) == ("refuted", {other["panel"]}), "another panel's is not answered"
+    thaw(shop, other)
+    assert (audited(shop), stopped(shop)) == ("answered", {})
+    found(other)
+    assert audited(shop) == "answered"
+    found(panel, other)
+    assert (audited(shop), set(stopped(shop))) == ("refuted", {panel["panel"]}), "it was mended, and broke again"
+
+
+def test_files_of_a_round_that_are_not_mended_stop_their_panel_after_every_thaw(shop: Fair) -> None:
+    """What is wrong with a file may be something else at the next audit, whatever it is called."""
     panel, buyer = closed(shop), shop.person()
     buy(shop, buyer, panel, "1.5")
     file = spoilt(shop, panel)
-    assert (audited(shop), len(stopped(shop))) == ("refuted", 1)
-    thaw(shop, panel)
-    assert (audited(shop), stopped(shop)) == ("answered", {}), "the finding is told as a notice"
-    other = closed(shop)
-    buy(shop, buyer, other, "1.5")
-    spoilt(shop, other)
-    assert (audited(shop), set(stopped(shop))) == ("refuted", {other["panel"]}), "another panel's is not answered"
-    thaw(shop, other)
+    for _ in range(2):
+        assert (audited(shop), set(stopped(shop))) == ("refuted", {panel["panel"]})
+        thaw(shop, panel)
     file.write_bytes(file.read_bytes()[::-1])
-    assert audited(shop) == "answered"
+    assert (audited(shop), stopped(shop)) == ("verified", {})
+
+
+def test_a_thaw_that_cites_an_older_report_than_the_newest_is_refused(shop: Fair) -> None:
+    panel, buyer = closed(shop), shop.person()
+    buy(shop, buyer, panel, "1.5")
     spoilt(shop, panel)
-    assert (audited(shop), set(stopped(shop))) == ("refuted", {panel["panel"]}), "it was mended, and broke again"
+    read = audit_market(shop.market, lambda _: None)["report"]
+    newest = audit_market(shop.market, lambda _: None)["report"]
+    path = f"/v1/panels/{panel['panel']}/thaw"
+    before = shop.stored()
+    refusal = shop.client.post(path, json=REASON | {"report": read}, headers=shop.operator.headers)
+    assert refusal.status_code == 409, refusal.text
+    assert "report" in refusal.json()["detail"]
+    assert shop.stored() == before
+    assert shop.client.post(path, json=REASON | {"report": newest}, headers=shop.operator.headers).status_code == 201
 
 
 def test_a_finding_of_the_whole_log_stops_all_panels_and_one_of_the_noise_of_chains_none(shop: Fair) -> None:

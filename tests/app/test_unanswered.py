@@ -14,6 +14,7 @@ from app.engine import release
 from app.log.journal import append
 from app.log.leaves import EpochLeaf
 from app.store.schema import audit_reports, heads
+from tests.app.panelling import opened
 from tests.app.test_answered_alarms import POSITIVE, alerts, audited, kept_watch, outlying, spoil, thaw
 from tests.app.test_audit_reports import edit, frozen, sold
 from tests.conftest import PEOPLE, TOTAL, Fair
@@ -136,7 +137,8 @@ def test_a_signature_that_does_not_verify_is_never_answered(fair: Fair) -> None:
 
 def test_no_chain_s_thaw_answers_what_was_found_of_a_panel(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, _ = sold(fair)
-    wrong = Finding("A7", "commitment", "panel_" + "0" * 24 + "/1", "one that opens", "another")
+    panel = opened(fair)["panel"]
+    wrong = Finding("A7", "commitment", f"{panel}/1", "one that opens", "another")
     monkeypatch.setattr(reports, "replay_rounds", lambda market, progress: [wrong])
     assert audited(fair) == ("refuted", {("A7 commitment", "breach")})
     spoil(fair, first["chain"], 2)

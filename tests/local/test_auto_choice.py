@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.panels import mechanism
-from app.panels.mechanism import MECHANISMS, choose, plan_of
+from app.panels.mechanism import BY_STEPS, MECHANISMS, choose, plan_of
 from tiers.budget import Ladder
 from tiers.local.hash_planning import hash_bounds, plan_hash
 from tiers.local.menu import Menu
@@ -26,7 +26,7 @@ def merit(plan: Any) -> tuple[float, float]:
 @pytest.mark.parametrize(("size", "tiers"), [(2, 3), (4, 20), (10, 5), (12, 2), (32, 12), (40, 3)])
 def test_auto_is_the_best_of_all_plans(size: int, tiers: int) -> None:
     ladder = dense(tiers)
-    plans = [plan_of(name, size, ladder) for name in MECHANISMS if name != "flips"]
+    plans = [plan_of(name, size, ladder) for name in MECHANISMS if name not in BY_STEPS]
     best = min(plans, key=merit)
     found = choose("auto", size, ladder, ordered=False)
     assert (found.mechanism, merit(found)) == (best.mechanism, merit(best))
@@ -37,9 +37,9 @@ def test_what_cannot_win_is_not_planned(monkeypatch: pytest.MonkeyPatch) -> None
     planned: list[str] = []
     real: Callable[..., Any] = mechanism.plan_of
 
-    def noted(name: str, *given: Any) -> Any:
+    def noted(name: str, *given: Any, **more: Any) -> Any:
         planned.append(name)
-        return real(name, *given)
+        return real(name, *given, **more)
 
     monkeypatch.setattr(mechanism, "plan_of", noted)
     assert choose("auto", 10, dense(5, "0.5", "4"), ordered=False).mechanism == "subset"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pricing.search as search_module
 from pricing.arbitrage import Verdict, audit_catalogue, cheapest_bundle
 from pricing.catalogue import Catalogue, Product
-from pricing.limit import UNLIMITED
+from pricing.limit import UNLIMITED, Limit
 from pricing.proof import Multipliers, Proof
 from pricing.reach import market_for
 from pricing.search import Search
@@ -167,6 +167,31 @@ def test_branches_close_only_where_they_are_proved(monkeypatch):
     monkeypatch.setattr(search_module, "linprog", silent)
     assert search.none_below(29, UNLIMITED)
     assert not search.none_below(30, UNLIMITED)
+
+
+def test_out_of_time_nothing_is_proved():
+    search = Search(market_for("total", LADDER))
+    search.one_cut()
+    calls = iter([1.0] * 3)
+    assert not search.none_below(29, Limit(lambda: next(calls, 0.0)))
+    assert not search.none_below(29, Limit(lambda: -1.0))
+
+
+def test_a_purchase_of_which_nothing_is_proved_leaves_the_question_open(monkeypatch):
+    """All is decided, it costs less, it is said not to reach, and nothing shows that it falls short: not proved."""
+    search = Search(market_for("total", LADDER))
+    search.one_cut()
+    monkeypatch.setattr(search.proof, "fails", lambda *_: False)
+    monkeypatch.setattr(search.proof, "bound", lambda *_: 0.0)
+    monkeypatch.setattr(type(search.market), "reaches", lambda *_: False)
+    assert not search.none_below(29, UNLIMITED)
+
+
+def test_a_good_that_nothing_yields_is_called_so_only_with_a_proof(monkeypatch):
+    alone = Catalogue(LADDER.products[-1:])
+    assert (cheapest_bundle("total", alone).cost, cheapest_bundle("total", alone).proven) == (None, True)
+    monkeypatch.setattr(Search, "certifies", lambda *_: False)
+    assert not cheapest_bundle("total", alone).proven
 
 
 def test_the_certificate_is_not_a_float():

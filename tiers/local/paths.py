@@ -118,8 +118,9 @@ class Paths:
             best = best[: frame.height]
             if len(best) < frame.height:  # further rows have the least of those above them
                 best = np.concatenate([best, np.broadcast_to(best[-1], (frame.height - len(best), best.shape[1]))])
-            reach = np.minimum(frame.at - start, best.shape[1] - 1)
-            least = np.where(reach >= 0, np.minimum.accumulate(best, axis=1)[frame.fits, reach], np.inf)
+            reach = np.minimum(frame.at - start, best.shape[1] - 1)  # below 0: nothing of the tier above comes so far
+            least = np.minimum.accumulate(best, axis=1)[frame.fits, np.maximum(reach, 0)]
+            least = np.where(reach >= 0, least, np.inf)
             state = np.full((frame.height, frame.end - frame.start), np.inf)
             low, high = max(frame.start, start), min(frame.end, start + best.shape[1])
             if low < high:
