@@ -1,7 +1,6 @@
 """Panels in the log (A1 to A4): menus that keep their ε, rounds in order under one plan, sales within list prices."""
 
 from collections.abc import Mapping, Set
-from fractions import Fraction
 
 from cryptography.exceptions import InvalidSignature
 
@@ -13,6 +12,7 @@ from app.panels.mechanism import read_plan
 from tiers.audit.findings import Finding
 from tiers.budget import Ladder, decimal_text, nano_up
 from tiers.local.columns.chain import SAMPLER
+from tiers.noise.law import parse_rational
 
 __all__ = ["PanelAudit", "signed_round"]
 
@@ -36,7 +36,7 @@ class PanelAudit:
         ordered = leaf.mechanism == "flips"
         need(leaf.promise == ("steps" if ordered else "values"), "A1", "panel-promise", leaf.promise, leaf.mechanism)
         try:
-            ladder = Ladder.parse([Fraction(tier.epsilon) for tier in leaf.tiers])
+            ladder = Ladder.parse([parse_rational("epsilon", tier.epsilon) for tier in leaf.tiers])
             if [decimal_text(epsilon) for epsilon in ladder] != [tier.epsilon for tier in leaf.tiers]:
                 raise ValueError("epsilon: expected its one form, got another")
             read_plan(leaf.mechanism, len(leaf.domain), ladder, [tier.law for tier in leaf.tiers])
@@ -54,6 +54,8 @@ class PanelAudit:
         record = leaf.record
         found, need = _needing(leaf.index)
         panel, due = self.panels.get(record.panel), self.rounds.get(record.panel, 0) + 1
+        if panel is not None and (leaf.index, leaf.at) == (panel.index + 1, panel.at):
+            due = max(1, record.round)  # a panel from before panels were logged enters with the round that it closes
         need(record.round == due, "A4", "round-order", f"round {record.round}", f"round {due} is due")
         self.rounds[record.panel] = max(record.round, due)
         said = (record.mechanism, record.domain_size, [(tier.epsilon, tier.law) for tier in record.tiers])

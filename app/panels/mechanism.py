@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 from app.errors import InvalidRequestError
 from app.panels.plans.base import Law, Mechanism, Plan
@@ -21,6 +22,14 @@ _BY_VALUES: dict[Mechanism, Callable[[int, Ladder, Fraction], Plan]] = {
     "randomized-response": lambda size, ladder, _: ValuesPlan.of(size, ladder),
     "local-hash": lambda size, ladder, _: HashesPlan.of(size, ladder),
     "mixed": MixturePlan.of,
+}
+_READERS: dict[str, Callable[[int, Ladder, Sequence[Law]], Plan]] = {
+    "subset": partial(SetsPlan.read, "subset"),
+    "randomized-response": ValuesPlan.read,
+    "local-hash": HashesPlan.read,
+    "mixed": MixturePlan.read,
+    "flips": BitsPlan.read,
+    "singletons": partial(SetsPlan.read, "singletons"),
 }
 MECHANISMS: tuple[Mechanism, ...] = (*_BY_VALUES, "flips")
 """What an owner may ask for; of equals, the first is chosen."""
@@ -48,17 +57,12 @@ def read_plan(mechanism: str, domain_size: int, ladder: Ladder, laws: Sequence[L
     Raises:     InvalidParameterError: a mechanism or laws that are none, or a tier above its ε. NoResidualError: a step
                 that no operator makes. InvalidRequestError: a domain below 2.
     """
-    if mechanism == "flips":
-        return BitsPlan.read(domain_size, ladder, laws)
-    if mechanism == "randomized-response":
-        return ValuesPlan.read(domain_size, ladder, laws)
-    if mechanism == "local-hash":
-        return HashesPlan.read(domain_size, ladder, laws)
-    if mechanism == "mixed":
-        return MixturePlan.read(domain_size, ladder, laws)
-    if mechanism == "subset":
-        return SetsPlan.read("subset", domain_size, ladder, laws)
-    raise InvalidParameterError("mechanism", f"one of {', '.join(MECHANISMS)}", "another")
+    if mechanism not in _READERS:
+        raise InvalidParameterError("mechanism", f"one of {', '.join(MECHANISMS)}", "another")
+    plan = _READERS[mechanism](domain_size, ladder, laws)
+    if [plan.parameters(rank) for rank in range(len(ladder))] != [dict(law) for law in laws]:
+        raise InvalidParameterError("laws", "their one form", "another")
+    return plan
 
 
 def choose(asked: str, domain_size: int, ladder: Ladder, *, ordered: bool, mean_weight: Fraction = Fraction(0)) -> Plan:

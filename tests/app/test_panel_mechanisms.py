@@ -4,21 +4,25 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from app.errors import InvalidRequestError
+from app.log.panel_leaves import RoundRecord, TierRecord
 from app.panels.device import encode, label_of
 from app.panels.mechanism import MECHANISMS, choose, plan_of, read_plan
 from app.panels.plans.base import Plan
 from app.panels.plans.lists import Lists
 from app.panels.plans.mixture import MixturePlan
-from app.panels.replay import replay_round
+from app.panels.replay import plan_of_record, replay_round
 from app.settings import Settings
 from tests.app.panelling import body, buy, close, deliver, disclosure, lines, opened, reading, reports, rows
 from tests.conftest import Fair, open_fair, tiers
 from tiers.budget import Ladder
+from tiers.canonical import canonical_bytes
 from tiers.errors import InvalidParameterError, TierError
+from tiers.local.columns.chain import SAMPLER
 from tiers.sampling.words import KeyedWords
 
 MENU = [f"{tenths / 10:g}" for tenths in range(40, 2, -4)]
@@ -134,6 +138,54 @@ def test_laws_above_their_epsilon_or_out_of_order_are_refused(mechanism: Any) ->
             read_plan(mechanism, 9, plan.ladder, spoilt)
     with pytest.raises((TierError, ValueError)):
         read_plan(mechanism, 9, Ladder.parse(["1.9", "0.9"]), laws)
+
+
+SPOILT = [{"epsilon": text} for text in ("2e0", "2.0", " 2", "+2", "02", "٢", "4/2", "1e9999999999", "9" * 500, "1/0")]
+
+
+@pytest.mark.parametrize("spoilt", [*SPOILT, {"hidden": "1"}, {"offset": "0.0"}, {"offset": "1e9999999999"}], ids=str)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "singletons"])
+def test_a_law_has_one_text_and_one_that_would_take_forever_is_refused_unread(
+    mechanism: Any, spoilt: dict[str, str]
+) -> None:
+    plan = plan_of(mechanism, 9, Ladder.parse(["2"]))
+    with pytest.raises(TierError):
+        read_plan(mechanism, 9, plan.ladder, [spoilt_law(plan, spoilt)])
+
+
+@pytest.mark.parametrize("spoilt", [{"epsilon": text} for text in ("2e0", " 2", "1e9999999999", "9" * 500, "")])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_device_reads_no_number_that_would_take_forever(mechanism: Any, spoilt: dict[str, str]) -> None:
+    plan = plan_of(mechanism, 9, Ladder.parse(["2"]))
+    with pytest.raises(TierError):
+        encode(spoilt_law(plan, spoilt), 9, 1)
+
+
+def spoilt_law(plan: Plan, spoilt: dict[str, str]) -> dict[str, str]:
+    law = plan.parameters(0)
+    if "paths" not in law:
+        return law | spoilt
+    first, *others = msgspec.json.decode(law["paths"])
+    return law | {"paths": canonical_bytes([first | spoilt, *others]).decode()}
+
+
+@pytest.mark.parametrize("name", ["subset_size", "domain_size", "buckets"])
+def test_a_size_of_a_law_has_one_text(name: str) -> None:
+    plan = plan_of("local-hash" if name == "buckets" else "subset", 9, Ladder.parse(["2"]))
+    law = plan.parameters(0)
+    with pytest.raises((TierError, ValueError)):
+        read_plan(plan.mechanism, 9, plan.ladder, [law | {name: "0" + law[name]}])
+
+
+@pytest.mark.parametrize("epsilon", ["2e0", "1e9999999999"])
+def test_an_epsilon_of_a_record_is_read_as_the_market_writes_it(epsilon: str) -> None:
+    law = plan_of("subset", 9, Ladder.parse(["2"])).parameters(0)
+    sealed: dict[str, Any] = {"commitment": "0" * 64, "counts": "0" * 64, "key_hash": None}
+    tier = TierRecord(epsilon=epsilon, law=law, **sealed)
+    said: dict[str, Any] = {"panel": "p", "round": 1, "mechanism": "subset", "domain_size": 9, "reports": 1}
+    record = RoundRecord(**said, sampler=SAMPLER, epoch=1, at="now", tiers=(tier,))
+    with pytest.raises(InvalidParameterError, match="at most 400 digits"):
+        plan_of_record(record)
 
 
 def test_a_mechanism_that_does_not_keep_the_promise_is_refused_by_name() -> None:
