@@ -286,6 +286,18 @@ def test_a_disclosure_that_was_spoilt_is_refuted(shown: tuple[list[Any], str], s
     assert rule in rules(lines, public)
 
 
+def test_a_round_is_shown_from_its_highest_tier_sold_in_whichever_order_they_were(shop: Fair) -> None:
+    panel = opened(shop, mechanism="subset", domain=[str(n) for n in range(12)])
+    deliver(shop, panel, reports=rows(panel, [place % 12 for place in range(50)]))
+    assert close(shop, panel).status_code == 201
+    for highest, epsilon in ((2, "0.5"), (1, "1.5"), (1, "0.5"), (0, "3"), (0, "1.5")):
+        assert buy(shop, shop.person(), panel, epsilon).status_code == 201
+        raw, public = disclosure(shop, panel)
+        lines = [json.loads(line) for line in raw]
+        assert (lines[0]["sale"]["leaf"]["rank"], len(lines[0]["keys"])) == (highest, 2 - highest)
+        assert rules(lines, public) == set()
+
+
 def test_a_round_that_is_made_of_another_one_is_refuted(shop: Fair) -> None:
     panel = two_rounds(shop)
     (first, public), (second, _) = (disclosure(shop, panel, number) for number in (1, 2))
