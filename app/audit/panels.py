@@ -1,7 +1,6 @@
 """Panels in the log (A1 to A4): menus that keep their ε, rounds in order under one plan, sales within list prices."""
 
 from collections.abc import Mapping, Set
-from fractions import Fraction
 
 from cryptography.exceptions import InvalidSignature
 
@@ -27,6 +26,7 @@ from tiers.audit.findings import Finding
 from tiers.budget import Ladder, decimal_text, nano_up
 from tiers.local.columns.between import LATE_SAMPLER
 from tiers.local.columns.chain import SAMPLER
+from tiers.noise.law import parse_rational
 
 __all__ = ["PanelAudit", "signed_round"]
 
@@ -55,7 +55,7 @@ class PanelAudit:
         need(leaf.promise == promised, "A1", "panel-promise", leaf.promise, leaf.mechanism)
         need(leaf.spending in (None, SPENDING), "A3", "panel-spending", str(leaf.spending), SPENDING)
         try:
-            ladder = Ladder.parse([Fraction(tier.epsilon) for tier in leaf.tiers])
+            ladder = Ladder.parse([parse_rational("epsilon", tier.epsilon) for tier in leaf.tiers])
             if [decimal_text(epsilon) for epsilon in ladder] != [tier.epsilon for tier in leaf.tiers]:
                 raise ValueError("epsilon: expected its one form, got another")
             plan = read_plan(leaf.mechanism, leaf.size, ladder, [tier.law for tier in leaf.tiers])
@@ -75,6 +75,8 @@ class PanelAudit:
         record = leaf.record
         found, need = _needing(leaf.index)
         panel, due = self.panels.get(record.panel), self.rounds.get(record.panel, 0) + 1
+        if panel is not None and (leaf.index, leaf.at) == (panel.index + 1, panel.at):
+            due = max(1, record.round)  # a panel from before panels were logged enters with the round that it closes
         need(record.round == due, "A4", "round-order", f"round {record.round}", f"round {due} is due")
         self.rounds[record.panel] = max(record.round, due)
         self.drawn.setdefault((record.panel, record.round), len(record.tiers))
@@ -127,9 +129,9 @@ class PanelAudit:
             return found
         need(leaf.number == len(menu), "A4", "tier-order", f"tier {leaf.number}", f"tier {len(menu)} is due")
         try:
-            tiers = sorted([*menu, leaf.tier], key=lambda tier: Fraction(tier.epsilon), reverse=True)
-            ladder = Ladder.parse([Fraction(tier.epsilon) for tier in tiers])
-            if decimal_text(Fraction(leaf.tier.epsilon)) != leaf.tier.epsilon:
+            tiers = sorted([*menu, leaf.tier], key=lambda tier: parse_rational("epsilon", tier.epsilon), reverse=True)
+            ladder = Ladder.parse([parse_rational("epsilon", tier.epsilon) for tier in tiers])
+            if decimal_text(parse_rational("epsilon", leaf.tier.epsilon)) != leaf.tier.epsilon:
                 raise ValueError("epsilon: expected its one form, got another")
             if panel.mechanism not in LATE_MECHANISMS or tiers[0] is leaf.tier:
                 raise ValueError("tier: expected one below the top, of a mechanism that admits it, got another")

@@ -25,7 +25,7 @@ from app.panels.spending import SPENDING
 from app.store.panel_schema import panel_rounds, panel_tiers, panels
 from app.wire import PanelRequest
 from pricing.money import check_currency
-from tiers.budget import Ladder, decimal_text, nano_up, parse_decimal, parse_epsilon
+from tiers.budget import NANO, Ladder, decimal_text, nano_up, parse_decimal, parse_epsilon
 
 __all__ = [
     "Panel",
@@ -129,6 +129,8 @@ def plan_panel(request: PanelRequest) -> Planned:
     if prices != sorted(prices, reverse=True):
         raise InvalidRequestError("tiers: expected prices that never rise down the menu, got one that does")
     budget, top = parse_epsilon(request.budget, name="budget", ceiling=parse_epsilon("50") * 10_000), ladder.epsilons[0]
+    if (budget * NANO).denominator != 1:
+        raise InvalidRequestError("budget: expected steps of 10⁻⁹, got a finer one")
     if budget < top:
         raise InvalidRequestError("budget: expected at least the top tier's ε (what one round costs), got less")
     weight = parse_decimal("mean weight", request.mean_weight)

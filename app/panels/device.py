@@ -3,12 +3,12 @@
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
 
 from app.errors import InvalidRequestError
+from app.panels.plans.base import signal_of
 from app.panels.plans.mixture import MixedTier, label_of, paths_of
 from app.panels.plans.points import sizes_of
 from tiers.errors import InvalidParameterError
@@ -20,6 +20,7 @@ from tiers.local.randomized_response import RandomizedResponse
 from tiers.local.signal import Signal
 from tiers.local.subset import Subset
 from tiers.metric.ranges import Grid
+from tiers.noise.law import parse_rational, parse_whole
 
 __all__ = ["encode", "label_of"]
 
@@ -56,14 +57,15 @@ def encode(
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < domain_size:
             raise InvalidParameterError("value", f"an integer from 0 to {domain_size - 1}", "one outside")
         bits = (1 << domain_size - 1) - (1 << value) if value < domain_size - 1 else 0
-        return members_of(encode_bits(bits, domain_size - 1, Flips(Fraction(law["epsilon"])), read))
+        flips = Flips(parse_rational("epsilon", law.get("epsilon")))
+        return members_of(encode_bits(bits, domain_size - 1, flips, read))
     if family == Grid.family:
-        sizes = sizes_of(law)
-        return members_of(encode_point(_point(value, sizes), sizes, Flips(Fraction(law["epsilon"])), read))
+        sizes, flips = sizes_of(law), Flips(parse_rational("epsilon", law.get("epsilon")))
+        return members_of(encode_point(_point(value, sizes), sizes, flips, read))
     if not isinstance(value, int):
         raise InvalidParameterError("value", "the place of one value", "another")
     if family == LocalHash.family:
-        first, second, bucket = _hashed(*(law[name] for name in _HASH), domain_size)(value, read)
+        first, second, bucket = _hashed(*_texts(law, _HASH), domain_size)(value, read)
         return [first >> 32, first & _LOW, second >> 32, second & _LOW, bucket]
     if family == MixedTier.family:
         laws, shares = paths_of(law)
@@ -74,10 +76,10 @@ def encode(
     if law.get("domain_size") != str(domain_size):
         raise InvalidRequestError("law: expected one of a panel's listing, got another")
     if family == RandomizedResponse.family:
-        return [_valued(*(law[name] for name in _VALUE))(value, read)]
+        return [_valued(*_texts(law, _VALUE))(value, read)]
     if family != Subset.family:
         raise InvalidRequestError("law: expected one of a panel's listing, got another")
-    return members_of(_encoder(*(law[name] for name in _SET))(value, read))
+    return members_of(_encoder(*_texts(law, _SET))(value, read))
 
 
 def _point(value: int | Sequence[int], sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -102,23 +104,27 @@ _HASH = ("buckets", *_SIGNAL)
 _LOW = 2**32 - 1
 
 
+def _texts(law: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    return [law.get(name, "") for name in names]
+
+
+def _signal(weight: str, epsilon: str, offset: str) -> Signal:
+    return signal_of({"weight": weight, "epsilon": epsilon, "offset": offset})
+
+
 @lru_cache(maxsize=64)
 def _encoder(domain_size: str, subset_size: str, weight: str, epsilon: str, offset: str) -> Encoder:
-    signal = Signal(Fraction(weight), Fraction(epsilon), Fraction(offset))
-    return encoder(Subset(int(domain_size), int(subset_size), signal))
+    signal = _signal(weight, epsilon, offset)
+    return encoder(Subset(int(domain_size), parse_whole("subset size", subset_size), signal))
 
 
 @lru_cache(maxsize=64)
 def _valued(domain_size: str, weight: str, epsilon: str, offset: str) -> Encoder:
-    return value_encoder(
-        RandomizedResponse(int(domain_size), Signal(Fraction(weight), Fraction(epsilon), Fraction(offset)))
-    )
+    return value_encoder(RandomizedResponse(int(domain_size), _signal(weight, epsilon, offset)))
 
 
 @lru_cache(maxsize=64)
 def _hashed(
     buckets: str, weight: str, epsilon: str, offset: str, domain_size: int
 ) -> Callable[[int, Read], tuple[int, int, int]]:
-    return hash_encoder(
-        LocalHash(int(buckets), Signal(Fraction(weight), Fraction(epsilon), Fraction(offset))), domain_size
-    )
+    return hash_encoder(LocalHash(parse_whole("buckets", buckets), _signal(weight, epsilon, offset)), domain_size)

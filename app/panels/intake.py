@@ -4,6 +4,7 @@ A report is a list of whole numbers, as its panel's mechanism writes them; a set
 has one form, so nothing but membership is carried.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +27,15 @@ __all__ = ["Batch", "Form", "Refusal", "ReportRow", "read_file", "read_rows"]
 
 _ROWS = 1 << 15
 _LINE = 1 << 16
-_DEVICE = 128
+_DEVICE = r"^[^\x00-\x1f\x7f]{1,128}\Z"
+_NAMED = re.compile(_DEVICE)
 _LARGEST = 2**32 - 1
 
 
 class ReportRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One device's report of a round, as `app.panels.device.encode` writes it."""
 
-    device: Annotated[str, Meta(min_length=1, max_length=_DEVICE, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+    device: Annotated[str, Meta(min_length=1, max_length=128, pattern=_DEVICE)]
     report: Annotated[tuple[Annotated[int, Meta(ge=0, le=_LARGEST)], ...], Meta(max_length=4_097)]
 
 
@@ -143,23 +145,35 @@ def _tables(form: Form, batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[Ba
 
     first = 1
     for batch in batches:
-        if set(batch.schema.names) != {"device", "report"}:
+        if sorted(batch.schema.names) != ["device", "report"] or not _fitting(batch.schema):
             raise ValueError("columns")
         for at in range(0, batch.num_rows, _ROWS):
             part = batch.slice(at, _ROWS)
             devices = part.column("device").cast(pa.string()).to_pylist()
-            reports = part.column("report").cast(pa.list_(pa.int64())).to_pylist()
+            reports = part.column("report").to_pylist()
             lines, refused = [], []
             for place, (device, report) in enumerate(zip(devices, reports, strict=True)):
-                known = device is not None and 0 < len(device) <= _DEVICE and device.isprintable()
-                if known and report is not None and None not in report:
-                    lines.append(place)
-                else:
+                if device is None or not _NAMED.match(device) or report is None or None in report:
                     refused.append(Refusal(first + place, "a device's name and a report, neither missing"))
+                elif report and not 0 <= min(report) <= max(report) <= _LARGEST:
+                    refused.append(Refusal(first + place, f"numbers from 0 to {_LARGEST}"))
+                else:
+                    lines.append(place)
             kept = [first + place for place in lines]
             taken = [devices[place] for place in lines], [reports[place] for place in lines]
             yield _checked(form, kept, *taken, refused)
             first += part.num_rows
+
+
+def _fitting(schema: "pyarrow.Schema") -> bool:
+    """Return whether the columns are text and lists of whole numbers; nothing else is read as these."""
+    import pyarrow.types as of
+
+    device, report = schema.field("device").type, schema.field("report").type
+    device = device.value_type if of.is_dictionary(device) else device
+    lists = of.is_list(report) or of.is_large_list(report) or of.is_fixed_size_list(report)
+    text = of.is_string(device) or of.is_large_string(device) or of.is_string_view(device)
+    return bool(text and lists and (of.is_integer(report.value_type) or of.is_null(report.value_type)))
 
 
 def _checked(

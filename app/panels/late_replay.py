@@ -6,7 +6,6 @@ held against its law and commitment alone.
 
 import hmac
 from collections.abc import Iterator
-from fractions import Fraction
 from hashlib import sha256
 from typing import Annotated, TypeAlias
 
@@ -24,6 +23,7 @@ from app.panels.replay import LINE_LIMIT, Checks, Proved, RoundReport, disclosed
 from app.panels.rounds import RUN, counts_commitment
 from tiers.errors import TierError
 from tiers.local.columns.between import LATE_SAMPLER
+from tiers.noise.law import parse_rational
 
 __all__ = ["DisclosedLate", "replay_late"]
 
@@ -110,7 +110,7 @@ class _LateReplay(Checks):
             self.need(
                 draws[sale.rank - known].index < sale.index, "A7", "sale-of-round", f"leaf {sale.index}", "undrawn"
             )
-        epsilons = tuple(Fraction(leaf.tier.epsilon) for leaf in joined)
+        epsilons = tuple(parse_rational("epsilon", leaf.tier.epsilon) for leaf in joined)
         menu = Menu(plan_of_record(record), epsilons, tuple(leaf.tier.law for leaf in joined))
         assert menu.plan.laws  # reading them checks every ε and every step
         return menu, draws

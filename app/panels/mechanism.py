@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 from app.errors import InvalidRequestError
 from app.panels.plans.base import Law, Mechanism, Plan
@@ -27,6 +28,15 @@ _BY_VALUES: dict[Mechanism, Callable[[int, Ladder, Fraction], Plan]] = {
 BY_STEPS: tuple[Mechanism, ...] = ("flips", "points")
 """Those whose ε is a step's."""
 MECHANISMS: tuple[Mechanism, ...] = (*_BY_VALUES, *BY_STEPS)
+_READERS: dict[str, Callable[[int, Ladder, Sequence[Law]], Plan]] = {
+    "subset": partial(SetsPlan.read, "subset"),
+    "randomized-response": ValuesPlan.read,
+    "local-hash": HashesPlan.read,
+    "mixed": MixturePlan.read,
+    "flips": BitsPlan.read,
+    "points": PointsPlan.read,
+    "singletons": partial(SetsPlan.read, "singletons"),
+}
 """What an owner may ask for; of equals, the first is chosen."""
 _EQUAL = 1e-9
 
@@ -64,19 +74,12 @@ def read_plan(mechanism: str, domain_size: int, ladder: Ladder, laws: Sequence[L
     Raises:     InvalidParameterError: a mechanism or laws that are none, or a tier above its ε. NoResidualError: a step
                 that no operator makes. InvalidRequestError: a domain below 2, or a grid too large.
     """
-    if mechanism == "flips":
-        return BitsPlan.read(domain_size, ladder, laws)
-    if mechanism == "points":
-        return PointsPlan.read(domain_size, ladder, laws)
-    if mechanism == "randomized-response":
-        return ValuesPlan.read(domain_size, ladder, laws)
-    if mechanism == "local-hash":
-        return HashesPlan.read(domain_size, ladder, laws)
-    if mechanism == "mixed":
-        return MixturePlan.read(domain_size, ladder, laws)
-    if mechanism == "subset":
-        return SetsPlan.read("subset", domain_size, ladder, laws)
-    raise InvalidParameterError("mechanism", f"one of {', '.join(MECHANISMS)}", "another")
+    if mechanism not in _READERS:
+        raise InvalidParameterError("mechanism", f"one of {', '.join(MECHANISMS)}", "another")
+    plan = _READERS[mechanism](domain_size, ladder, laws)
+    if [plan.parameters(rank) for rank in range(len(ladder))] != [dict(law) for law in laws]:
+        raise InvalidParameterError("laws", "their one form", "another")
+    return plan
 
 
 def choose(

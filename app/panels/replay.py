@@ -7,7 +7,6 @@ down, then that tier's reports, one JSON list a line. It is read in runs: memory
 import hmac
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from hashlib import sha256
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -31,6 +30,7 @@ from tiers.budget import Ladder
 from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError, TierError
 from tiers.local.columns.chain import SAMPLER
+from tiers.noise.law import parse_rational
 
 __all__ = [
     "FORMAT",
@@ -275,7 +275,7 @@ def plan_of_record(record: RoundRecord) -> Plan:
     """Return the plan that a round's record names, every ε and step checked; raises TierError, ValueError."""
     if record.sampler != SAMPLER:
         raise ValueError(f"sampler: expected {SAMPLER}, got another")
-    ladder = Ladder.parse([Fraction(tier.epsilon) for tier in record.tiers])
+    ladder = Ladder.parse([parse_rational("epsilon", tier.epsilon) for tier in record.tiers])
     return read_plan(record.mechanism, record.domain_size, ladder, [tier.law for tier in record.tiers])
 
 

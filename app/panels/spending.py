@@ -7,7 +7,6 @@ in another order than the reports, so that it cannot be laid beside them. Who ho
 import hmac
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from hashlib import sha256
 from typing import Annotated, TypeAlias
 
@@ -22,6 +21,7 @@ from app.panels.replay import Checks, Proved
 from tiers.audit.findings import Finding
 from tiers.budget import nano_up
 from tiers.errors import AuditError
+from tiers.noise.law import parse_rational
 
 __all__ = ["FORMAT", "SPENDING", "SpendingReport", "blinding", "replay_spending", "root_of_round"]
 
@@ -141,7 +141,7 @@ def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> Spending
         told = record.spent is not None or panel.spending is None
         checks.need(told, "A3", "round-spending", f"round {place}", "no root of what devices spent")
         roots[place] = record.spent, record.reports
-        costs[place], trees[place] = nano_up(Fraction(record.tiers[0].epsilon)), Accumulator()
+        costs[place], trees[place] = nano_up(parse_rational("epsilon", record.tiers[0].epsilon)), Accumulator()
     decoder = msgspec.json.Decoder(tuple[_Name, _Rounds])
     last, devices, most = "", 0, 0
     for line in lines:

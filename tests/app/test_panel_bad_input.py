@@ -1,9 +1,13 @@
 """Bad input of panels, one by one: each is refused with a name, nothing is left behind."""
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from app.panels.acts import _reports
@@ -68,10 +72,11 @@ def test_a_bad_epsilon_of_a_quote_or_a_reading_is_one_problem(
     assert shop.stored() == before
 
 
-@pytest.mark.parametrize("budget", [*EPSILONS, "2.9"], ids=str)
+@pytest.mark.parametrize("budget", [*EPSILONS, "2.9", "5.9999999999"], ids=str)
 def test_a_bad_budget_of_a_device_opens_nothing(shop: Fair, budget: object) -> None:
+    owner = shop.owner()
     before = shop.stored()
-    refused(shop.client.post("/v1/panels", json=body(budget=budget), headers=shop.owner().headers))
+    refused(shop.client.post("/v1/panels", json=body(budget=budget), headers=owner.headers))
     assert shop.stored() == before
 
 
@@ -86,15 +91,65 @@ def test_numbers_and_repeated_keys_that_parsers_differ_on_are_refused(
     assert shop.stored() == before
 
 
+# --- files: a column of another kind is none ---------------------------------------------------------------------------
+
+COLUMNS: dict[str, tuple[pa.Array, ...]] = {
+    "floats": (pa.array(["a"]), pa.array([[1.0]])),
+    "no number": (pa.array(["a"]), pa.array([[float("nan")]])),
+    "bits": (pa.array(["a"]), pa.array([[True]])),
+    "texts": (pa.array(["a"]), pa.array([["0x1"]])),
+    "bytes": (pa.array(["a"]), pa.array([[b"1"]])),
+    "times": (pa.array(["a"]), pa.array([[1]], pa.list_(pa.timestamp("s")))),
+    "numbers alone": (pa.array(["a"]), pa.array([1])),
+    "numbered devices": (pa.array([1]), pa.array([[1]])),
+    "measured devices": (pa.array([0.5]), pa.array([[1]])),
+    "twice": (pa.array(["a"]), pa.array([[1]]), pa.array([[1]])),
+}
+
+
+def write(path: Path, columns: Sequence[pa.Array]) -> None:
+    batch = pa.RecordBatch.from_arrays(list(columns), names=["device", "report", "report"][: len(columns)])
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_batches([batch]), path)
+        return
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_column_of_another_kind_is_refused_and_leaves_nothing(
+    shop: Fair, panel: dict[str, Any], kind: str, suffix: str
+) -> None:
+    write(shop.market.settings.data / f"kind.{suffix}", COLUMNS[kind])
+    refused(deliver(shop, panel, round=2, file=f"kind.{suffix}"))
+    assert _reports(shop.market, panel["panel"]).count(2) == 0
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_every_form_of_text_and_of_whole_numbers_is_read_row_by_row(shop: Fair, suffix: str) -> None:
+    """The second number fits no int64: its row alone is refused; and a name is what it is in a row of a request."""
+    made = opened(shop, mechanism="randomized-response")
+    names = ["a", "b", "no\u00a0break", "c\u0085", "tab\t", "x" * 129, ""]
+    wide = pa.array([[1], [2**63], [4], [0], [1], [1], [1]], pa.large_list(pa.uint64()))
+    path = shop.market.settings.data / f"wide.{suffix}"
+    write(path, (pa.array(names).dictionary_encode(), wide))
+    done = deliver(shop, made, file=path.name).json()
+    assert (done["accepted"], [each["line"] for each in done["refusals"]]) == (3, [2, 5, 6, 7])
+    again = deliver(shop, made, reports=[{"device": name, "report": [1]} for name in names[:4]]).json()
+    assert (again["accepted"], [each["line"] for each in again["refusals"]]) == (1, [1, 3, 4])
+
+
 # --- domains, sizes, tiers --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "subset", "randomized-response", "local-hash", "mixed"])
 @pytest.mark.parametrize("domain", [[], ["one"], ["one", "one"], [""], ["a\nb", "c"], ["x" * 201, "y"]], ids=str)
 def test_a_domain_that_is_none_is_refused_whatever_the_mechanism(shop: Fair, mechanism: str, domain: list[str]) -> None:
+    owner = shop.owner()
     before = shop.stored()
     sent = body(domain=domain, mechanism=mechanism)
-    refused(shop.client.post("/v1/panels", json=sent, headers=shop.owner().headers))
+    refused(shop.client.post("/v1/panels", json=sent, headers=owner.headers))
     assert shop.stored() == before
 
 

@@ -1,24 +1,33 @@
 """Every mechanism a panel may have: its reports there and back, its tiers' laws, its estimates, what it refuses."""
 
+import math
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from app.errors import InvalidRequestError
+from app.log.panel_leaves import RoundRecord, TierRecord
 from app.panels.device import encode, label_of
 from app.panels.mechanism import BY_STEPS, MECHANISMS, choose, plan_of, read_plan
 from app.panels.plans.base import Plan
 from app.panels.plans.lists import Lists
-from app.panels.plans.mixture import MixturePlan
-from app.panels.replay import replay_round
+from app.panels.plans.mixture import MixedTier, MixturePlan
+from app.panels.plans.sets import SetsPlan
+from app.panels.replay import plan_of_record, replay_round
 from app.settings import Settings
 from tests.app.panelling import body, buy, close, deliver, disclosure, lines, opened, reading, reports, rows
 from tests.conftest import Fair, open_fair, tiers
 from tiers.budget import Ladder
+from tiers.canonical import canonical_bytes
 from tiers.errors import InvalidParameterError, TierError
+from tiers.local.columns.chain import SAMPLER
+from tiers.local.local_hash import LocalHash
+from tiers.local.randomized_response import RandomizedResponse
+from tiers.local.subset import Subset
 from tiers.sampling.words import KeyedWords
 
 MENU = [f"{tenths / 10:g}" for tenths in range(40, 2, -4)]
@@ -115,6 +124,21 @@ def test_a_device_must_follow_the_path_of_its_public_label() -> None:
     assert (faults[0][0] == (heads != np.roll(heads, 1))).all()
 
 
+def test_paths_of_a_mixture_share_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word has another use on another path: kernels of other sizes lay their words out otherwise."""
+    plan, used, honest = MixturePlan.of(40, Ladder.parse(MENU)), list[bytes](), SetsPlan.derive
+
+    def derive(own: SetsPlan, keys: Any, first: int, top: bytes, *, start: int = 0) -> list[bytes]:
+        used.extend(keys)
+        return honest(own, keys, first, top, start=start)
+
+    monkeypatch.setattr(SetsPlan, "derive", derive)
+    paths = [[path, *range(chain.laws[0].subset_size)] for path, chain in enumerate(plan.chains)]
+    packed, _ = plan.pack(Lists.of(paths))
+    plan.derive(plan.keys(bytes(32), "panel"), 0, packed.tobytes())
+    assert len(used) == len(set(used)) == len(paths) * (len(MENU) - 1)
+
+
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +159,54 @@ def test_laws_above_their_epsilon_or_out_of_order_are_refused(mechanism: Any) ->
             read_plan(mechanism, 9, plan.ladder, spoilt)
     with pytest.raises((TierError, ValueError)):
         read_plan(mechanism, 9, Ladder.parse(["1.9", "0.9"]), laws)
+
+
+SPOILT = [{"epsilon": text} for text in ("2e0", "2.0", " 2", "+2", "02", "٢", "4/2", "1e9999999999", "9" * 500, "1/0")]
+
+
+@pytest.mark.parametrize("spoilt", [*SPOILT, {"hidden": "1"}, {"offset": "0.0"}, {"offset": "1e9999999999"}], ids=str)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "singletons"])
+def test_a_law_has_one_text_and_one_that_would_take_forever_is_refused_unread(
+    mechanism: Any, spoilt: dict[str, str]
+) -> None:
+    plan = plan_of(mechanism, 9, Ladder.parse(["2"]))
+    with pytest.raises(TierError):
+        read_plan(mechanism, 9, plan.ladder, [spoilt_law(plan, spoilt)])
+
+
+@pytest.mark.parametrize("spoilt", [{"epsilon": text} for text in ("2e0", " 2", "1e9999999999", "9" * 500, "")])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_device_reads_no_number_that_would_take_forever(mechanism: Any, spoilt: dict[str, str]) -> None:
+    plan = plan_of(mechanism, 9, Ladder.parse(["2"]))
+    with pytest.raises(TierError):
+        encode(spoilt_law(plan, spoilt), 9, 1)
+
+
+def spoilt_law(plan: Plan, spoilt: dict[str, str]) -> dict[str, str]:
+    law = plan.parameters(0)
+    if "paths" not in law:
+        return law | spoilt
+    first, *others = msgspec.json.decode(law["paths"])
+    return law | {"paths": canonical_bytes([first | spoilt, *others]).decode()}
+
+
+@pytest.mark.parametrize("name", ["subset_size", "domain_size", "buckets"])
+def test_a_size_of_a_law_has_one_text(name: str) -> None:
+    plan = plan_of("local-hash" if name == "buckets" else "subset", 9, Ladder.parse(["2"]))
+    law = plan.parameters(0)
+    with pytest.raises((TierError, ValueError)):
+        read_plan(plan.mechanism, 9, plan.ladder, [law | {name: "0" + law[name]}])
+
+
+@pytest.mark.parametrize("epsilon", ["2e0", "1e9999999999"])
+def test_an_epsilon_of_a_record_is_read_as_the_market_writes_it(epsilon: str) -> None:
+    law = plan_of("subset", 9, Ladder.parse(["2"])).parameters(0)
+    sealed: dict[str, Any] = {"commitment": "0" * 64, "counts": "0" * 64, "key_hash": None}
+    tier = TierRecord(epsilon=epsilon, law=law, **sealed)
+    said: dict[str, Any] = {"panel": "p", "round": 1, "mechanism": "subset", "domain_size": 9, "reports": 1}
+    record = RoundRecord(**said, sampler=SAMPLER, epoch=1, at="now", tiers=(tier,))
+    with pytest.raises(InvalidParameterError, match="at most 400 digits"):
+        plan_of_record(record)
 
 
 def test_a_mechanism_that_does_not_keep_the_promise_is_refused_by_name() -> None:
@@ -180,6 +252,38 @@ def test_estimates_of_every_tier_are_unbiased_and_within_their_bars(mechanism: A
     assert error > 0
     assert abs(np.mean(found) - expected) < 4 * error
     assert held >= 0.9 * panels
+
+
+def every_report(plan: Plan, rank: int) -> dict[int, list[list[int]]]:
+    """All reports of a tier over 4 values, by path; of a local hash enough seeds to cover every set of values."""
+    law = plan.laws[rank]
+    match law:
+        case MixedTier():
+            sizes = [path.subset_size for path in law.laws]
+            return {path: [[path, *held] for held in combinations(range(4), k)] for path, k in enumerate(sizes)}
+        case Subset():
+            return {0: [list(held) for held in combinations(range(4), law.subset_size)]}
+        case RandomizedResponse():
+            return {0: [[value] for value in range(4)]}
+        case LocalHash():
+            seeds = np.random.default_rng(5).integers(0, 2**32, (3000, 4)).tolist()
+            return {0: [[*seed, 0] for seed in seeds]}
+    return {0: [list(held) for size in range(4) for held in combinations(range(3), size)]}
+
+
+@pytest.mark.parametrize("weights", [[0, 1, 0, 0], [3, -1, 10, 2.5], [1, 1, 1, 1], [-4, -3, -2, -1]], ids=str)
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("mechanism", KINDS)
+def test_a_bar_is_that_of_the_most_that_one_report_can_move_its_reading(
+    mechanism: Any, rank: int, weights: list[float]
+) -> None:
+    plan = plan_of(mechanism, 4, Ladder.parse(["1.1", "0.3"]))
+    for reports_of_path in every_report(plan, rank).values():
+        packed, faults = plan.pack(Lists.of(reports_of_path), None, rank)
+        assert not any(broken.any() for broken, _ in faults)
+        read = [plan.linear(rank, plan.count(rank, report.tobytes()), 1, weights) for report in packed]
+        values, bars = np.array(read).T
+        assert bars == pytest.approx(math.sqrt(math.log(40) / 2) * np.ptp(values), abs=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -166,6 +166,13 @@ SPOILT: list[tuple[Any, str]] = [
     (lambda kept: kept["panel"]["leaf"]["domain"].append("grey"), "A1 laws-of-panel"),
     (lambda kept: kept["head"].update(root="0" * 64), "A4 head-signature"),
     (lambda kept: kept.update(sale=kept["round"]), "A4 leaf-kind"),
+    (lambda kept: kept["panel"]["leaf"].update(index=10**6), "A4 leaf-order"),
+    (lambda kept: kept["receipt"].update(leaf_index=0), "A4 leaf-index"),
+    (lambda kept: kept["receipt"].update(commitment="0" * 64), "A7 counts-of-round"),
+    (lambda kept: kept["sale"]["leaf"].update(kind="hearsay"), "A4 unreadable-bundle"),
+    (lambda kept: kept["sale"]["leaf"].update(rank=9), "A3 tier-of-round"),
+    (lambda kept: kept["sale"]["leaf"].update(round=2), "A3 round-of-sale"),
+    (lambda kept: kept["panel"]["leaf"]["tiers"][1]["law"].update(epsilon="1e9999999999"), "A1 panel-plan"),
 ]
 
 

@@ -8,14 +8,17 @@ import pytest
 from alembic.migration import MigrationContext
 from sqlalchemy import select, text
 
+from app.panels import desk
 from app.panels.acts import _folder, _reports
 from app.panels.mechanism import plan_of
+from app.panels.replay import replay_round
 from app.panels.rounds import RUN, close_round
 from app.settings import Settings
 from app.store.database import migrate, open_engine, upgrade
 from app.store.metadata import metadata
 from app.store.panel_schema import panel_orders, panel_rounds, panels
 from tests.app.panelling import buy, close, deliver, disclosure, lines, opened, quoted, reading, reports, rows
+from tests.audit.exports import found, parse
 from tests.conftest import Fair, open_fair
 
 PANEL = (
@@ -107,6 +110,30 @@ def test_a_round_of_the_old_form_of_randomised_response_has_the_files_it_had(sho
     assert made.record.mechanism == "singletons"
     assert len((folder / "round-1" / "0.bin").read_bytes()) == 3 * 8
     assert RUN > 3
+
+
+def test_a_panel_from_before_the_log_enters_it_with_the_round_it_closes(
+    shop: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.product(shop.dataset())
+    monkeypatch.setattr(desk, "log_panel", lambda *_: None)
+    panel, buyer = opened(shop, mechanism="randomized-response"), shop.person()
+    monkeypatch.undo()
+    old = panels.update().where(panels.c.id == panel["panel"]).values(mechanism="singletons", laws_json=None, round=3)
+    shop.market.database.submit(lambda connection: connection.execute(old)).result()
+    for number in (3, 4):
+        deliver(shop, panel, round=number, reports=rows(panel, [0, 1, 2, 3]))
+        assert close(shop, panel).status_code == 201
+        assert buy(shop, buyer, panel, "1.5", number).status_code == 201
+    export = parse(*shop.export())
+    assert export.verify().findings == ()
+    for number in (3, 4):
+        lines, public = disclosure(shop, panel, number)
+        assert replay_round(lines, [public]).verdict == "verified"
+    late = parse(*shop.export())
+    at = next(at for at, each in enumerate(late.leaves) if each["leaf"]["kind"] == "panel-round")
+    del late.leaves[at]  # now the fourth round comes first, and not at the panel's own moment
+    assert "A4 round-order" in found(late.signed_anew().verify())
 
 
 def _menu() -> Any:

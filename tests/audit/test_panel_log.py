@@ -111,7 +111,50 @@ def sold_before_it_closed(export: Export) -> None:
     export.kind("panel-sale")[0]["round"] = 3
 
 
+def opened_twice(export: Export) -> None:
+    at = next(at for at, each in enumerate(export.leaves) if each["leaf"]["kind"] == "panel")
+    export.leaves.append(copy.deepcopy(export.leaves[at]))
+
+
+def never_opened(export: Export) -> None:
+    export.leaves = [each for each in export.leaves if each["leaf"]["kind"] != "panel"]
+
+
+def a_value_twice(export: Export) -> None:
+    export.kind("panel")[0]["domain"][3] = export.kind("panel")[0]["domain"][4]
+
+
+def another_sampler(export: Export) -> None:
+    leaf = export.kind("panel-round")[0]
+    leaf["record"]["sampler"] = "subset-columns/1"
+    resigned(leaf)
+
+
+def rising_prices(export: Export) -> None:
+    export.kind("panel")[0]["tiers"][2]["price_minor"] = 1_000
+
+
+def said(kind: str, **fields: Any) -> Callable[[Export], None]:
+    """The market writes something else into the first leaf of a kind."""
+
+    def lie(export: Export) -> None:
+        export.kind(kind)[0].update(fields)
+
+    return lie
+
+
 LIES: list[tuple[Callable[[Export], None], str]] = [
+    (opened_twice, "A4 one-panel"),
+    (never_opened, "A4 panel-of-round"),
+    (a_value_twice, "A1 panel-domain"),
+    (another_sampler, "A2 round-sampler"),
+    (rising_prices, "A3 panel-prices"),
+    (said("panel", promise="steps"), "A1 panel-promise"),
+    (said("panel", budget_nano=3 * 10**9 - 1), "A3 panel-budget"),
+    (said("panel-sale", rank=3), "A3 tier-of-round"),
+    (said("panel-sale", price_minor=301), "A3 panel-price"),
+    (said("panel-sale", currency="USD"), "A3 panel-currency"),
+    (said("panel-sale", licence="terms/2"), "A3 panel-licence"),
     (edited, "A4 round-signature"),
     (dropped, "A4 round-order"),
     (reordered, "A4 round-order"),
@@ -178,6 +221,20 @@ def evidence_missing(lines: list[Any]) -> None:
     del lines[0]["keys"][0]
 
 
+def shown_otherwise(part: str, **fields: Any) -> Callable[[list[Any]], None]:
+    """A leaf of the disclosure says something else."""
+
+    def spoil(lines: list[Any]) -> None:
+        leaf = lines[0][part]["leaf"]
+        (leaf["record"] if set(fields) <= set(leaf.get("record", {})) else leaf).update(fields)
+
+    return spoil
+
+
+def twice_told(lines: list[Any]) -> None:
+    lines.append(lines[-1])
+
+
 SPOILT: list[tuple[Callable[[list[Any]], None], str]] = [
     (swapped, "A7 tier"),
     (left_out, "A7 reports"),
@@ -188,6 +245,16 @@ SPOILT: list[tuple[Callable[[list[Any]], None], str]] = [
     (a_record_of_its_own, "A4 inclusion"),
     (another_sale, "A4 leaf-kind"),
     (evidence_missing, "A7 evidence"),
+    (twice_told, "A7 reports"),
+    (shown_otherwise("panel", kind="hearsay"), "A4 unreadable-leaf"),
+    (shown_otherwise("panel", panel="panel_0"), "A4 panel-of-round"),
+    (shown_otherwise("panel", tiers=[]), "A4 unreadable-leaf"),
+    (shown_otherwise("panel", mechanism="mixed"), "A1 laws-of-panel"),
+    (shown_otherwise("round", signature="0" * 128), "A4 round-signature"),
+    (shown_otherwise("round", sampler="subset-columns/1"), "A7 unreadable-round"),
+    (shown_otherwise("sale", round=2), "A7 sale-of-round"),
+    (shown_otherwise("sale", rank=3), "A7 sale-of-round"),
+    (shown_otherwise("sale", index=0), "A7 sale-of-round"),
 ]
 
 
@@ -217,6 +284,30 @@ def test_a_disclosure_that_was_spoilt_is_refuted(shown: tuple[list[Any], str], s
     lines, public = copy.deepcopy(shown[0]), shown[1]
     spoil(lines)
     assert rule in rules(lines, public)
+
+
+def test_a_round_is_shown_from_its_highest_tier_sold_in_whichever_order_they_were(shop: Fair) -> None:
+    panel = opened(shop, mechanism="subset", domain=[str(n) for n in range(12)])
+    deliver(shop, panel, reports=rows(panel, [place % 12 for place in range(50)]))
+    assert close(shop, panel).status_code == 201
+    for highest, epsilon in ((2, "0.5"), (1, "1.5"), (1, "0.5"), (0, "3"), (0, "1.5")):
+        assert buy(shop, shop.person(), panel, epsilon).status_code == 201
+        raw, public = disclosure(shop, panel)
+        lines = [json.loads(line) for line in raw]
+        assert (lines[0]["sale"]["leaf"]["rank"], len(lines[0]["keys"])) == (highest, 2 - highest)
+        assert rules(lines, public) == set()
+
+
+def test_a_round_that_is_made_of_another_one_is_refuted(shop: Fair) -> None:
+    panel = two_rounds(shop)
+    (first, public), (second, _) = (disclosure(shop, panel, number) for number in (1, 2))
+    one, two = ([json.loads(line) for line in lines] for lines in (first, second))
+    mixed = [one[0], *two[1:]]
+    assert {"A7 tier", "A7 counts"} <= rules(mixed, public), "the reports of another round"
+    keyed = [one[0] | {"keys": two[0]["keys"]}, *one[1:]]
+    assert {"A7 key", "A7 tier", "A7 counts"} <= rules(keyed, public), "the keys of another round"
+    relabelled = [two[0] | {"round": one[0]["round"]}, *two[1:]]
+    assert {"A7 key", "A7 tier", "A7 counts", "A7 sale-of-round"} <= rules(relabelled, public)
 
 
 def test_a_tier_that_does_not_follow_from_the_one_above_is_found_and_stops_its_panel(

@@ -8,6 +8,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from flint import arb
 from scipy import stats
 
 from tests.sampling.tree import Script, law_of
@@ -204,6 +205,15 @@ class Narrow:
     def tail(self, element: int) -> Iterator[int]:
         return self.words.tail(element)
 
+    def own(self, count: int) -> np.ndarray:
+        """The first words of stream 0: each report's own."""
+        raw = bytearray(8 * count + 64)
+        for at in range(0, 8 * count, 2**18):
+            piece = bytearray(2**18 + 64)
+            self.read_into(at, 2**18, piece)
+            raw[at : at + 2**18] = piece[: min(2**18, len(raw) - at)]
+        return np.frombuffer(raw, np.uint64, count)
+
 
 @pytest.mark.parametrize(("d", "a", "b"), [(16, 1, 4), (16, 3, 7), (8, 1, 2), (7, 2, 5), (2, 1, 1)])
 def test_small_columns_repeat_the_definition(d: int, a: int, b: int) -> None:
@@ -212,12 +222,18 @@ def test_small_columns_repeat_the_definition(d: int, a: int, b: int) -> None:
     above = np.resize(np.array(reports(Subset(d, a, s("1/2"))), np.uint16), 40_000)
     found = kernel.apply(words, 3, above)
     assert (np.bitwise_count(found) == b).all()
-    raw = bytearray(8 * 40_003 + 64)
-    for at in range(0, 8 * 40_003 + 64 - 64, 2**18):
-        piece = bytearray(2**18 + 64)
-        words.read_into(at, 2**18, piece)
-        raw[at : at + 2**18] = piece[: min(2**18, len(raw) - at)]
-    own = np.frombuffer(raw, np.uint64, 40_003)
+    own = words.own(40_003)
+    for at in [*range(600), *range(16_380, 16_390), *range(39_900, 40_000)]:
+        assert kernel.one(int(own[3 + at]), words.tail(3 + at), int(above[at])) == found[at]
+
+
+@pytest.mark.parametrize("kept", [Signal.paying(Fraction(1), coverage=Fraction(1, 3)).ball, lambda: arb(1)])
+@pytest.mark.parametrize(("above_values", "below"), [(6, 3), (5, 5), (64, 2), (512, 512), (4096, 2048)])
+def test_value_columns_repeat_the_definition(above_values: int, below: int, kept: Real) -> None:
+    kernel = ValueStep(below, kept)
+    words = Narrow(f"{above_values}/{below}", [kernel.edge % 2**32, (kernel.edge - 1) % 2**32, 0, 1, 2**32 - 1])
+    above = np.resize(np.arange(above_values, dtype=np.uint16), 40_000)
+    found, own = kernel.apply(words, 3, above), words.own(40_003)
     for at in [*range(600), *range(16_380, 16_390), *range(39_900, 40_000)]:
         assert kernel.one(int(own[3 + at]), words.tail(3 + at), int(above[at])) == found[at]
 

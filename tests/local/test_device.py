@@ -1,6 +1,7 @@
 """Encoders: every word leads to the law; sets carry no order; a value outside reads nothing."""
 
 import os
+from collections import Counter
 from fractions import Fraction
 from math import comb
 
@@ -11,7 +12,7 @@ from scipy import stats
 from tests.sampling.tree import Script, law_of
 from tiers.errors import InvalidParameterError
 from tiers.local.channel import channel, reports
-from tiers.local.device import Read, encode_bits, encoder, hash_encoder, value_encoder
+from tiers.local.device import Read, _plane, encode_bits, encoder, hash_encoder, value_encoder
 from tiers.local.flips import Flips
 from tiers.local.late import members_of
 from tiers.local.local_hash import LocalHash, bucket_of
@@ -87,6 +88,28 @@ def test_the_law_of_planes(factor: float, right: bool) -> None:
             others[value] += 1
     others = np.delete(others, 7)
     assert stats.chisquare(others).pvalue > ALPHA
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+@pytest.mark.parametrize(("d", "k"), [(100, 30), (128, 34), (200, 60)])
+def test_every_value_is_added_and_dropped_by_as_many_positions(d: int, k: int, more: int) -> None:
+    """A plane that holds the kept value and one value too few, or too many, is set right by the first position."""
+    encode, kept = encoder(Subset.paying(d, k, Fraction(1))), 7
+    unit, digits = (1 if d <= 128 else 2), _plane(d, k)[1]
+    wide, members = 256**unit, range(kept, kept + k + more)
+    plane = sum(1 << value for value in members)
+    last = d - 1 if more < 0 else members[-1]
+    names_last = next(at for at in range(wide) if at * d // wide == last and at * d % wide >= wide % d)
+    head, rest = bytes(4) + plane.to_bytes((d + 7) // 8, "little") * digits, names_last.to_bytes(unit, "little")
+    hits = Counter[int]()
+    for position in range(wide):
+        run = head + position.to_bytes(unit, "little") + rest * d
+        changed = encode(kept, lambda count, run=run: run[:count]) ^ plane  # type: ignore[misc]
+        assert changed.bit_count() == 1
+        hits[changed.bit_length() - 1] += 1
+    free = set(range(d)) - set(members) if more < 0 else set(members) - {kept}
+    assert set(hits) == free
+    assert {hits[value] for value in free - {last}} == {wide // d}
 
 
 @pytest.mark.parametrize(("d", "k"), [(128, 34), (1024, 275), (100, 30), (129, 100), (40, 20)])

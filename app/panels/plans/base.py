@@ -14,9 +14,9 @@ import numpy.typing as npt
 from app.log.axes import Metric
 from app.panels.plans.lists import Lists
 from tiers.budget import Ladder
-from tiers.errors import InvalidParameterError
 from tiers.local.columns.chain import Identified, report_key
 from tiers.local.signal import Signal
+from tiers.noise.law import parse_rational
 
 __all__ = ["CONFIDENCE", "Counts", "Fault", "Labels", "Law", "Mechanism", "Plan", "half_width_of", "signal_of"]
 
@@ -130,7 +130,4 @@ def signal_of(law: Law) -> Signal:
         >>> signal_of({"weight": "1/2", "epsilon": "1", "offset": "0"}).epsilon
         Fraction(1, 1)
     """
-    try:
-        return Signal(*(Fraction(law[name]) for name in ("weight", "epsilon", "offset")))
-    except (ValueError, ZeroDivisionError, KeyError):
-        raise InvalidParameterError("signal", "weight, ε and offset as decimals or fractions", "others") from None
+    return Signal(*(parse_rational(name, law.get(name)) for name in ("weight", "epsilon", "offset")))
