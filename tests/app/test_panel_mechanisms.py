@@ -283,7 +283,11 @@ def test_a_bar_is_that_of_the_most_that_one_report_can_move_its_reading(
         assert not any(broken.any() for broken, _ in faults)
         read = [plan.linear(rank, plan.count(rank, report.tobytes()), 1, weights) for report in packed]
         values, bars = np.array(read).T
-        assert bars == pytest.approx(math.sqrt(math.log(40) / 2) * np.ptp(values), abs=1e-9)
+        widest = math.sqrt(math.log(40) / 2) * np.ptp(values)
+        if mechanism in BY_STEPS:  # whose bars use the noise's variance as well (tests/metric/test_products.py)
+            assert 0 < max(bars) <= widest * (1 + 1e-12) if widest else not bars.any()
+        else:
+            assert bars == pytest.approx(widest, abs=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
