@@ -14,7 +14,7 @@ from tiers.audit.findings import Finding
 from tiers.budget import Ladder, decimal_text, nano_up
 from tiers.local.columns.chain import SAMPLER
 
-__all__ = ["PanelAudit", "signed_round"]
+__all__ = ["PanelAudit", "needing", "signed_round"]
 
 
 class PanelAudit:
@@ -30,7 +30,7 @@ class PanelAudit:
 
     def panel(self, leaf: PanelLeaf) -> list[Finding]:
         """Take a panel that opens: its laws keep each ε and follow from each other, as `read_plan` checks."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         need(leaf.panel not in self.panels, "A4", "one-panel", leaf.panel, "opened before")
         need(len(set(leaf.domain)) == len(leaf.domain), "A1", "panel-domain", "values that differ", "one twice")
         ordered = leaf.mechanism == "flips"
@@ -52,7 +52,7 @@ class PanelAudit:
     def round(self, leaf: RoundLeaf, epochs: Set[int], keys: Mapping[int, str]) -> list[Finding]:
         """Take a closed round: the next one of its panel, under the panel's laws, signed by an announced key."""
         record = leaf.record
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         panel, due = self.panels.get(record.panel), self.rounds.get(record.panel, 0) + 1
         need(record.round == due, "A4", "round-order", f"round {record.round}", f"round {due} is due")
         self.rounds[record.panel] = max(record.round, due)
@@ -75,7 +75,7 @@ class PanelAudit:
 
     def sale(self, leaf: PanelSaleLeaf) -> list[Finding]:
         """Take a sale: of a tier of a closed round, at most at its list price, under the panel's terms."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         panel, closed = self.panels.get(leaf.panel), self.rounds.get(leaf.panel, 0)
         if panel is None or not 1 <= leaf.round <= closed:
             need(False, "A3", "round-of-sale", f"round {leaf.round} of {leaf.panel}", "no earlier leaf closes it")
@@ -90,7 +90,8 @@ class PanelAudit:
         return found
 
 
-def _needing(index: int) -> "tuple[list[Finding], _Need]":
+def needing(index: int) -> "tuple[list[Finding], _Need]":
+    """Return a list, and what adds a finding about a leaf to it where something does not hold."""
     found: list[Finding] = []
     return found, _Need(found, f"leaf {index}")
 

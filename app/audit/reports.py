@@ -97,13 +97,20 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
 
 
 def replay_rounds(market: "Market", progress: Callable[[str], None]) -> list[Finding]:
-    """Derive every round of a panel of which a tier was sold again; return what is not as its leaf says."""
-    from app.panels.acts import replay_panels  # which holds the market
+    """Derive every round of a panel of which a tier was sold, and every answer about places, again.
+
+    Return what is not as its leaf says.
+    """
+    from app.locations.disclosing import replay_locations  # which hold the market
+    from app.panels.acts import replay_panels
 
     found: list[Finding] = []
     for panel, number, wrong in replay_panels(market):
         progress(f"round {number} of {panel} replayed")
         found += (replace(finding, where=f"{panel}/{number}") for finding in wrong)
+    for panel, wrong in replay_locations(market):
+        progress(f"questions of {panel} replayed")
+        found += (replace(finding, where=f"{panel}/{finding.where}") for finding in wrong)
     return found
 
 
@@ -201,16 +208,19 @@ def _keep(
 
 def _but_panels(connection: Connection, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Stop each panel that a breach names, by its round or its leaf, and yield the findings that name none."""
-    from app.panels.desk import stop_panel  # which holds the sales desk
+    from app.locations.desk import stop_location  # which hold the sales desk
+    from app.panels.desk import stop_panel
 
     for finding in findings:
-        panel = finding.where.partition("/")[0] if finding.where.startswith("panel_") else None
+        named = finding.where.startswith(("panel_", "location_"))
+        panel = finding.where.partition("/")[0] if named else None
         if panel is None and finding.chain is None and finding.where.startswith("leaf "):
             panel = _panel_at(connection, finding.where)
         if panel is None:
             yield finding
         elif finding.severity is Severity.BREACH:
-            stop_panel(connection, panel, f"{finding.check} {finding.rule}")
+            stop = stop_location if panel.startswith("location_") else stop_panel
+            stop(connection, panel, f"{finding.check} {finding.rule}")
 
 
 def _panel_at(connection: Connection, where: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from app.log.leaf_base import Hex, LeafBase, Natural, Text
+from app.log.location_leaves import LocationAnswerLeaf, LocationLeaf, LocationSaleLeaf
 from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf
 from tiers.canonical import canonical_bytes
 
@@ -209,6 +210,9 @@ Leaf: TypeAlias = (
     | PanelLeaf
     | RoundLeaf
     | PanelSaleLeaf
+    | LocationLeaf
+    | LocationAnswerLeaf
+    | LocationSaleLeaf
 )
 
 _DECODER = msgspec.json.Decoder(Leaf)

@@ -1,6 +1,6 @@
 """What proves things of a panel: an order's bundle for its buyer, a round's disclosure for an auditor."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from app.panels.rounds import COUNTS, opening_of
 from app.panels.sales import record_of
 from app.store.panel_schema import panel_orders
 
-__all__ = ["bundle_of", "disclosed_round", "head_line", "lines_of", "report_lines"]
+__all__ = ["bundle_of", "disclosed_round", "head_line", "lines_of", "proved", "report_lines"]
 
 
 def bundle_of(connection: Connection, keyring: Keyring, caller: Caller, order: str) -> dict[str, Any]:
@@ -33,10 +33,10 @@ def bundle_of(connection: Connection, keyring: Keyring, caller: Caller, order: s
         raise NotFoundError("order: expected one of the caller's own, got another id")
     panel, closed = panel_of(connection, row.panel_id), round_of(connection, row.panel_id, row.number)
     secret = keyring.owner_secret(panel.owner, record_of(closed).epoch)
-    proved = _proved(connection, {"panel": panel.leaf_index, "round": closed.leaf_index, "sale": row.leaf_index})
+    shown = proved(connection, {"panel": panel.leaf_index, "round": closed.leaf_index, "sale": row.leaf_index})
     return {
         "receipt": msgspec.Raw(row.receipt_json.encode()),
-        **proved,
+        **shown,
         "opening": opening_of(secret, f"{panel.id}/{row.number}", row.rank, COUNTS).hex(),
         "counts": counts_of(connection, keyring, panel.id, row.number, row.rank).tolist(),
     }
@@ -54,8 +54,8 @@ def disclosed_round(connection: Connection, panel: str, number: int) -> tuple[Pa
     mine = (panel_orders.c.panel_id == panel) & (panel_orders.c.number == number)
     first = select(func.min(panel_orders.c.leaf_index)).where(mine, panel_orders.c.rank == row.highest_rank)
     sold = connection.execute(first).scalar_one()
-    proved = _proved(connection, {"panel": found.leaf_index, "round": row.leaf_index, "sale": sold})
-    return found, record, row.highest_rank, proved
+    shown = proved(connection, {"panel": found.leaf_index, "round": row.leaf_index, "sale": sold})
+    return found, record, row.highest_rank, shown
 
 
 def head_line(keyring: Keyring, found: Panel, record: RoundRecord, rank: int, proved: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,8 @@ def report_lines(rows: Sequence[Sequence[int]]) -> bytes:
     return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
-def _proved(connection: Connection, places: dict[str, int | None]) -> dict[str, Any]:
+def proved(connection: Connection, places: Mapping[str, int | None]) -> dict[str, Any]:
+    """Return the newest head, and leaves as they are in the log with their paths to it."""
     head = current_head(connection)
     assert head is not None
     hashes, found = leaf_hashes(connection, head.size), dict[str, Any]()

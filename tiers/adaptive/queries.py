@@ -60,6 +60,7 @@ def count_inside(
         >>> from tiers.adaptive.budgeting import doubling_split
         >>> from tiers.adaptive.release import keyed_streams
         >>> from fractions import Fraction
+        >>> import numpy as np
         >>> from tiers.adaptive.shapes import Disc
         >>> from tiers.adaptive.space import Space
         >>> plan = Plan(Space((Fraction(0),), Fraction(1, 8), (801,)), Mode.DISTANCE, doubling_split(4), 0.1)
