@@ -204,23 +204,28 @@ class _Rounds:
     def __call__(self, place: int, who: People, charges: Nanos) -> Places:
         need = self._replay.need
         shown = msgspec.json.decode(next(self._lines, b""), type=_Round)
-        asked = np.unpackbits(np.frombuffer(_inflated(shown.asked, self._people), np.uint8), count=self._people)
+        asked = np.unpackbits(
+            np.frombuffer(_inflated(shown.asked, -(-self._people // 8)), np.uint8), count=self._people
+        )
         due = np.zeros(self._people, np.uint8)
         due[who] = 1
         if not need(shown.round == place + 1, "A3", "round-order", f"round {shown.round}", f"round {place + 1} is due"):
             raise _StoppedError
         if not need(np.array_equal(asked, due), "A3", "asked", f"{int(asked.sum())} people", f"{len(who)} were due"):
             raise _StoppedError
-        values = np.frombuffer(_inflated(shown.values, 8 * len(who) + 64), "<i8").astype(np.int64)
-        if not need(len(values) == len(who), "A7", "values", f"{len(values)} values", f"{len(who)} people"):
-            raise _StoppedError
+        values = np.frombuffer(_inflated(shown.values, 8 * len(who)), "<i8").astype(np.int64)
         self.told.append(LocationRound(asked=len(who), most_nano=int(charges.max(initial=0))))
         self.transcript.round(place, who, values)
         return values
 
 
-def _inflated(text: str, most: int) -> bytes:
+def _inflated(text: str, size: int) -> bytes:
+    """Return packed bytes, whole and of the size that is due; raises ValueError."""
     try:
-        return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), most + 8)
+        stream = zlib.decompressobj()
+        raw = stream.decompress(base64.b64decode(text, validate=True), size + 1)
     except (zlib.error, binascii.Error):
-        raise ValueError("values: expected packed bytes, got something else") from None
+        raw = b""
+    if len(raw) != size or not stream.eof or stream.unused_data:
+        raise ValueError(f"values: expected {size} packed bytes, got others")
+    return raw

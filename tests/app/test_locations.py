@@ -375,6 +375,7 @@ def test_ledgers_are_a_slow_model_s_and_budgets_end_in_the_middle_of_a_sequence(
     assert any(answer["left_out"] > 0 for answer in answers), "somebody has nothing left, and the answer says so"
     assert any(0 < answer["left_out"] < 24 for answer in answers)
     assert all(answer["asked"] + answer["left_out"] == 24 for answer in answers)
+    assert all(answer["high"] >= answer["low"] + answer["left_out"] for answer in answers), "they may be inside"
     told = shop.client.get(f"/v1/locations/{panel['panel']}/ledger", headers=shop.owner().headers).json()
     assert told["exhausted"] == sum(each < found.terms.plan.least for each in left)
     assert float(told["least_left"]) == min(left) / 1e9
