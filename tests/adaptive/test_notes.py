@@ -22,7 +22,7 @@ PLAN = Plan(SPACE, Mode.DISTANCE, doubling_split(5), 0.1)
 DISC = Disc((10.0, 10.0), 4.0)
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The charge cannot be written."""
 
 
@@ -37,7 +37,7 @@ class Notes:
         self.told.append(("charged", place))
         self.charges.append((who, charges))
         if place == self.refuse:
-            raise Refused
+            raise RefusedError
 
     def released(self, place: int, who: People, values: Places) -> None:
         self.told.append(("released", place))
@@ -62,7 +62,7 @@ def test_a_round_whose_charge_is_not_taken_draws_nothing(refuse: int) -> None:
         return keyed(draw)
 
     opening = drawing(PLAN, people(), DISC.signed_distance, ledger, streams, notes)
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         count_rounds(PLAN, DISC, ledger.remaining, ledger, opening)
     assert drawn == [str(place + 1) for place in range(refuse)]
     assert notes.told[-1] == ("charged", refuse)
