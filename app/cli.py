@@ -7,6 +7,7 @@ import rich_click as click
 
 from app.adaptive.commands import adaptive
 from app.audit.commands import audit, receipt
+from app.locations.commands import locations
 from app.operations import OPERATORS, settings_at, spoken
 from app.panels.commands import panel
 
@@ -72,7 +73,7 @@ def operator_key(state: Path) -> None:
         click.echo(open_operator(settings_at(state)))
 
 
-for command in (*OPERATORS, adaptive, audit, receipt, panel):
+for command in (*OPERATORS, adaptive, audit, receipt, panel, locations):
     main.add_command(command)
 
 

@@ -28,7 +28,7 @@ from tiers.local.columns.between import LATE_SAMPLER
 from tiers.local.columns.chain import SAMPLER
 from tiers.noise.law import parse_rational
 
-__all__ = ["PanelAudit", "signed_round"]
+__all__ = ["PanelAudit", "needing", "signed_round"]
 
 
 class PanelAudit:
@@ -48,7 +48,7 @@ class PanelAudit:
 
     def panel(self, leaf: PanelLeaf) -> list[Finding]:
         """Take a panel that opens: its laws keep each ε and follow from each other, as `read_plan` checks."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         need(leaf.panel not in self.panels, "A4", "one-panel", leaf.panel, "opened before")
         need(len(set(leaf.domain)) == len(leaf.domain), "A1", "panel-domain", "values that differ", "one twice")
         promised = "steps" if leaf.mechanism in BY_STEPS else "values"
@@ -73,7 +73,7 @@ class PanelAudit:
     def round(self, leaf: RoundLeaf, epochs: Set[int], keys: Mapping[int, str]) -> list[Finding]:
         """Take a closed round: the next one of its panel, under the panel's laws, signed by an announced key."""
         record = leaf.record
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         panel, due = self.panels.get(record.panel), self.rounds.get(record.panel, 0) + 1
         if panel is not None and (leaf.index, leaf.at) == (panel.index + 1, panel.at):
             due = max(1, record.round)  # a panel from before panels were logged enters with the round that it closes
@@ -103,7 +103,7 @@ class PanelAudit:
 
     def sale(self, leaf: PanelSaleLeaf) -> list[Finding]:
         """Take a sale: of a tier of a closed round, at most at its list price, under the panel's terms."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         panel, closed = self.panels.get(leaf.panel), self.rounds.get(leaf.panel, 0)
         if panel is None or not 1 <= leaf.round <= closed:
             need(False, "A3", "round-of-sale", f"round {leaf.round} of {leaf.panel}", "no earlier leaf closes it")
@@ -122,7 +122,7 @@ class PanelAudit:
 
     def late_tier(self, leaf: LateTierLeaf) -> list[Finding]:
         """Take a tier that joins a menu: numbered on, below the top, its law and price between its neighbours'."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         panel, menu = self.panels.get(leaf.panel), self.menus.get(leaf.panel)
         if panel is None or menu is None:
             need(False, "A4", "panel-of-tier", leaf.panel, "no earlier panel's leaf")
@@ -147,7 +147,7 @@ class PanelAudit:
 
     def late_draw(self, leaf: LateDrawLeaf) -> list[Finding]:
         """Take an added tier of a closed round: the next due there, by this version's sampler, with its own key."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         closed = self.drawn.get((leaf.panel, leaf.round))
         if closed is None:
             need(False, "A4", "round-of-draw", f"round {leaf.round} of {leaf.panel}", "no earlier leaf closes it")
@@ -162,14 +162,14 @@ class PanelAudit:
 
     def stop(self, leaf: PanelStopLeaf) -> list[Finding]:
         """Take a stop: of a panel that opened; nothing of it is sold until a thaw."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         need(leaf.panel in self.panels, "A4", "panel-of-stop", leaf.panel, "no earlier panel's leaf")
         self._stopped.add(leaf.panel)
         return found
 
     def thaw(self, leaf: PanelThawLeaf) -> list[Finding]:
         """Take a thaw: of a panel that was stopped."""
-        found, need = _needing(leaf.index)
+        found, need = needing(leaf.index)
         need(leaf.panel in self._stopped, "A4", "stopped-before-thaw", leaf.panel, "not stopped by an earlier leaf")
         self._stopped.discard(leaf.panel)
         return found
@@ -192,7 +192,8 @@ def _check_steps(leaf: PanelLeaf, plan: Plan, need: "_Need") -> None:
     need(told == across, "A1", "panel-across", str(told), str(across))
 
 
-def _needing(index: int) -> "tuple[list[Finding], _Need]":
+def needing(index: int) -> "tuple[list[Finding], _Need]":
+    """Return a list, and what adds a finding about a leaf to it where something does not hold."""
     found: list[Finding] = []
     return found, _Need(found, f"leaf {index}")
 

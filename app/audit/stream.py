@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain as joined
 
+from app.audit.locations import LocationAudit
 from app.audit.panels import PanelAudit
 from app.audit.questions import Questions
 from app.audit.reading import UNREADABLE, Reader, Record
@@ -24,6 +25,7 @@ from app.log.leaves import (
     ThawLeaf,
     WithdrawalLeaf,
 )
+from app.log.location_leaves import LocationAnswerLeaf, LocationLeaf, LocationSaleLeaf
 from app.log.panel_leaves import (
     LateDrawLeaf,
     LateTierLeaf,
@@ -70,6 +72,7 @@ class LogAudit:
         self._certificates = PlanAudit()
         self._trade = Trade()
         self._panels = PanelAudit()
+        self._locations = LocationAudit()
         self._epochs: set[int] = set()
         self._steps: dict[type, Callable[[Leaf, Record | None], None]] = {
             SaleLeaf: self._sale,
@@ -82,6 +85,9 @@ class LogAudit:
             PanelLeaf: self._panel,
             RoundLeaf: self._round,
             PanelSaleLeaf: self._panel_sale,
+            LocationLeaf: self._location,
+            LocationAnswerLeaf: self._location_answer,
+            LocationSaleLeaf: self._location_sale,
         }
 
     @property
@@ -159,6 +165,7 @@ class LogAudit:
     def _plan(self, leaf: Leaf, record: Record | None) -> None:
         assert isinstance(leaf, PlanLeaf)
         self.found += self._relations.leaf(leaf)
+        self.found += self._locations.plan(leaf)
         if isinstance(record, PlanRecord):
             self.plans.setdefault(record.chain, []).append(record)
             lineage = self._relations.snapshots.get(record.snapshot)
@@ -206,6 +213,21 @@ class LogAudit:
         assert isinstance(leaf, PanelSaleLeaf)
         self.sales += 1
         self.found += self._panels.sale(leaf)
+        self.ledger.paid(leaf.order, leaf.index, leaf.price_minor)
+        self._trade.paid(leaf.currency)
+
+    def _location(self, leaf: Leaf, _record: Record | None) -> None:
+        assert isinstance(leaf, LocationLeaf)
+        self.found += self._locations.panel(leaf, self._relations.snapshots)
+
+    def _location_answer(self, leaf: Leaf, _record: Record | None) -> None:
+        assert isinstance(leaf, LocationAnswerLeaf)
+        self.found += self._locations.answer(leaf)
+
+    def _location_sale(self, leaf: Leaf, _record: Record | None) -> None:
+        assert isinstance(leaf, LocationSaleLeaf)
+        self.sales += 1
+        self.found += self._locations.sale(leaf)
         self.ledger.paid(leaf.order, leaf.index, leaf.price_minor)
         self._trade.paid(leaf.currency)
 

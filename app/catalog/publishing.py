@@ -10,6 +10,7 @@ from app.catalog.arbitrage import Checked, current_check, proposed, refuse_arbit
 from app.catalog.books import book_of_chain, insert_book, reprice, require_currency
 from app.catalog.datasets import DatasetRow
 from app.catalog.ladders import add_tiers, laws_of_chain, tier_row
+from app.catalog.locating import refuse_located
 from app.catalog.products import INTERNAL, LIVE, PART, PlannedProduct, checked_book
 from app.catalog.shelf import Listed, Proposal
 from app.clock import new_id
@@ -38,11 +39,12 @@ def publish(
     """Store and log a product; a second one on a published question shares that question's chain, tiers and prices.
 
     Args:       checked: the verdict on `planned_offer`; None where there is nothing to compare.
-    Raises:     ConflictError: the chain has other prices for the same laws, or reserved too little for a new one; an
-                analyst asks for tiers that it lacks; or some product of the catalogue, this one included, could be had
-                for less by combining others.
+    Raises:     ConflictError: the dataset's people are in a location panel; the chain has other prices for the same
+                laws, or reserved too little for a new one; an analyst asks for tiers that it lacks; or some product of
+                the catalogue, this one included, could be had for less by combining others.
     """
     require_currency(connection, dataset.owner, planned.book.currency)
+    refuse_located(connection, dataset.id)
     current = None
     if planned.new.state not in (INTERNAL, PART):
         current = current_check(connection, planned_offer(connection, dataset, planned), checked)

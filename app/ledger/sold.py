@@ -1,4 +1,4 @@
-"""Every order, of a product or of a panel's tier, in the columns that money and papers need."""
+"""Every order, of a product, of a panel's tier or of an answer about places, in the columns that papers need."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Subquery, bindparam, select, union_all
 
 from app.keyring import Keyring
 from app.log.heads import sign_document
+from app.store.location_schema import location_orders
 from app.store.panel_schema import panel_orders
 from app.store.schema import orders
 from pricing.invoices import Receipt
@@ -32,23 +33,24 @@ _COLUMNS = (
 )
 
 
+_TABLES = (orders, panel_orders, location_orders)
 _NOTHING: Mapping[str, Document] = MappingProxyType({})
 _NEWEST = tuple(
     select(table.c.receipt_json, table.c.leaf_index)
     .where(table.c.account_id == bindparam("account"), table.c.leaf_index.is_not(None))
     .order_by(table.c.leaf_index.desc())
     .limit(1)
-    for table in (orders, panel_orders)
+    for table in _TABLES
 )
 
 
 def sold_orders() -> Subquery:
-    """Return all orders; those of panels name a round where others name a chain, and a tier where others name a law."""
+    """Return all orders; those of panels name a round, or a question, where others name a chain.
+
+    And a tier, or a question's budget, where others name a law.
+    """
     return union_all(
-        *(
-            select(*(table.c[name] for name in _COLUMNS)).where(table.c.leaf_index.is_not(None))
-            for table in (orders, panel_orders)
-        )
+        *(select(*(table.c[name] for name in _COLUMNS)).where(table.c.leaf_index.is_not(None)) for table in _TABLES)
     ).subquery("sold")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from app.log.leaf_base import Hex, LeafBase, Natural, Text
+from app.log.location_leaves import LocationAnswerLeaf, LocationLeaf, LocationSaleLeaf
 from app.log.panel_leaves import (
     LateDrawLeaf,
     LateTierLeaf,
@@ -221,6 +222,9 @@ Leaf: TypeAlias = (
     | PanelThawLeaf
     | LateTierLeaf
     | LateDrawLeaf
+    | LocationLeaf
+    | LocationAnswerLeaf
+    | LocationSaleLeaf
 )
 
 _DECODER = msgspec.json.Decoder(Leaf)

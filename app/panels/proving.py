@@ -1,6 +1,6 @@
 """What proves things of a panel: an order's bundle for its buyer, a round's disclosure for an auditor."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +20,16 @@ from app.panels.rounds import COUNTS, opening_of
 from app.panels.spending import FORMAT as SPENDING_FORMAT
 from app.store.panel_schema import panel_orders, panel_rounds
 
-__all__ = ["bundle_of", "disclosed_round", "head_line", "lines_of", "report_lines", "shown_spending", "spending_panels"]
+__all__ = [
+    "bundle_of",
+    "disclosed_round",
+    "head_line",
+    "lines_of",
+    "proved",
+    "report_lines",
+    "shown_spending",
+    "spending_panels",
+]
 
 
 def bundle_of(connection: Connection, keyring: Keyring, caller: Caller, order: str) -> dict[str, Any]:
@@ -34,13 +43,13 @@ def bundle_of(connection: Connection, keyring: Keyring, caller: Caller, order: s
         raise NotFoundError("order: expected one of the caller's own, got another id")
     panel, closed = panel_of(connection, row.panel_id), round_of(connection, row.panel_id, row.number)
     secret = keyring.owner_secret(panel.owner, whole_record(connection, closed).epoch)
-    proved = _proved(connection, {"panel": panel.leaf_index, "round": closed.leaf_index, "sale": row.leaf_index})
+    shown = proved(connection, {"panel": panel.leaf_index, "round": closed.leaf_index, "sale": row.leaf_index})
     late = {}
     if row.rank in panel.menu.late:
         late = _late(connection, panel.id, row.number, row.rank - panel.menu.late.start + 1)
     return {
         "receipt": msgspec.Raw(row.receipt_json.encode()),
-        **proved,
+        **shown,
         **late,
         "opening": opening_of(secret, f"{panel.id}/{row.number}", row.rank, COUNTS).hex(),
         "counts": counts_of(connection, keyring, panel.id, row.number, row.rank).tolist(),
@@ -59,10 +68,10 @@ def disclosed_round(connection: Connection, panel: str, number: int) -> tuple[Pa
     mine = (panel_orders.c.panel_id == panel) & (panel_orders.c.number == number)
     first = select(func.min(panel_orders.c.leaf_index)).where(mine, panel_orders.c.rank == row.highest_rank)
     sold = connection.execute(first).scalar_one()
-    proved = _proved(connection, {"panel": found.leaf_index, "round": row.leaf_index, "sale": sold})
+    shown = proved(connection, {"panel": found.leaf_index, "round": row.leaf_index, "sale": sold})
     if found.menu.late:
-        proved |= _late(connection, panel, number)
-    return found, record, row.highest_rank, proved
+        shown |= _late(connection, panel, number)
+    return found, record, row.highest_rank, shown
 
 
 def head_line(
@@ -114,9 +123,9 @@ def shown_spending(connection: Connection, panel: str, owner: Caller | None) -> 
     rounds = connection.execute(wanted).all()
     if not rounds:
         raise NotFoundError("panel: expected one with a closed round in the log, got one without")
-    proved = _proved(connection, {"panel": found.leaf_index} | {str(row.number): row.leaf_index for row in rounds})
-    leaves = [proved[str(row.number)] for row in rounds]
-    head = {"format": SPENDING_FORMAT, "head": proved["head"], "panel": proved["panel"], "rounds": leaves}
+    shown = proved(connection, {"panel": found.leaf_index} | {str(row.number): row.leaf_index for row in rounds})
+    leaves = [shown[str(row.number)] for row in rounds]
+    head = {"format": SPENDING_FORMAT, "head": shown["head"], "panel": shown["panel"], "rounds": leaves}
     return found, rounds[-1].number, head
 
 
@@ -140,14 +149,15 @@ def _late(connection: Connection, panel: str, number: int, tiers: int | None = N
     places: dict[str, int | None] = {
         f"{kind} {index}": index for kind in "ad" for index in (added if kind == "a" else drawn)
     }
-    proved = _proved(connection, places)
+    shown = proved(connection, places)
     return {
-        "added": [proved[f"a {index}"] for index in added],
-        "drawn": [proved[f"d {index}"] for index in drawn],
+        "added": [shown[f"a {index}"] for index in added],
+        "drawn": [shown[f"d {index}"] for index in drawn],
     }
 
 
-def _proved(connection: Connection, places: dict[str, int | None]) -> dict[str, Any]:
+def proved(connection: Connection, places: Mapping[str, int | None]) -> dict[str, Any]:
+    """Return the newest head, and leaves as they are in the log with their paths to it."""
     head = current_head(connection)
     assert head is not None
     hashes, found = leaf_hashes(connection, head.size), dict[str, Any]()

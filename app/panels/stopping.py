@@ -12,11 +12,21 @@ from app.keyring import Keyring
 from app.log.journal import append
 from app.log.leaves import decode
 from app.log.panel_leaves import PanelStopLeaf, PanelThawLeaf, RoundLeaf
+from app.store.location_schema import location_panels
 from app.store.panel_schema import panel_stops, panels
 from app.store.schema import leaves
 from tiers.audit.findings import Finding
 
-__all__ = ["body_at", "count_stopped", "panel_of_finding", "refuse_stopped", "stop", "stopped", "thaw_panel"]
+__all__ = [
+    "body_at",
+    "count_stopped",
+    "location_of_finding",
+    "panel_of_finding",
+    "refuse_stopped",
+    "stop",
+    "stopped",
+    "thaw_panel",
+]
 
 _TEXT = 80
 _STOPPED = select(panel_stops.c.panel_id).where(panel_stops.c.panel_id == bindparam("panel"))
@@ -120,6 +130,17 @@ def panel_of_finding(connection: Connection, finding: Finding) -> str | None:
         named = _panel_at(connection, finding.where)
     known = named is not None and connection.execute(_KNOWN, {"panel": named}).one_or_none() is not None
     return named if known else None
+
+
+def location_of_finding(connection: Connection, finding: Finding) -> str | None:
+    """Return the location panel that a finding is about, as `panel_of_finding`."""
+    if finding.chain is not None:
+        return None
+    named = finding.where.partition("/")[0] if finding.where.startswith("location_") else None
+    if named is None and finding.where.startswith("leaf "):
+        named = _panel_at(connection, finding.where)
+    known = select(location_panels.c.id).where(location_panels.c.id == named)
+    return named if named is not None and connection.execute(known).one_or_none() is not None else None
 
 
 def body_at(connection: Connection, where: str) -> bytes | None:

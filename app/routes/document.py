@@ -31,6 +31,8 @@ from app.errors import (
 from app.exports.shelf import MOST_KEPT
 from app.formats.negotiate import Format
 from app.jobs.listing import JobView
+from app.locations import views as location_views
+from app.locations import wire as location_wire
 from app.log.heads import TreeHead
 from app.panels.formats import ReportFormat
 from app.routes.answers import ANSWER_PATH
@@ -42,7 +44,7 @@ __all__ = ["DocumentPlugin", "complete"]
 _REF = "#/components/schemas/{name}"
 _HEX = "^[0-9a-f]{64}$"
 _NUMBER = "^[0-9]{1,9}$"
-_PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
+_PATHS = {"chain": _HEX, "law": _HEX, "question": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
     name: f"^{prefix}_[0-9a-f]{{24}}$"
     for name, prefix in (
         ("account", "acc"),
@@ -52,6 +54,7 @@ _PATHS = {"chain": _HEX, "law": _HEX, "round": _NUMBER, "tier": _NUMBER} | {
         ("export", "export"),
         ("job", "job"),
         ("key", "key"),
+        ("location", "location"),
         ("order", "order"),
         ("panel", "panel"),
         ("product", "prod"),
@@ -131,7 +134,9 @@ def complete(document: Mapping[str, Any], routes: Iterable[BaseRoute]) -> dict[s
 
 
 def _schemas() -> dict[str, Any]:
-    structs = [getattr(module, name) for module in (wire, views) for name in module.__all__]
+    structs = [
+        getattr(module, name) for module in (wire, views, location_wire, location_views) for name in module.__all__
+    ]
     types = [kind for kind in structs if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     _, components = msgspec.json.schema_components([*types, TreeHead, JobView], ref_template=_REF)
     found: dict[str, Any] = _portable(components)

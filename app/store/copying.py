@@ -11,6 +11,7 @@ from app.errors import IntegrityError
 from app.log.heads import TreeHead
 from app.log.journal import current_head
 from app.store.database import migrate, upgrade, write_once
+from app.store.location_schema import location_panels  # noqa: F401 - the location panels' tables join the metadata
 from app.store.panel_schema import panels  # noqa: F401 - the panels' tables join the metadata
 from app.store.recording import read_position
 from app.store.schema import export_frames, metadata

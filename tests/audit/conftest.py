@@ -8,6 +8,9 @@ from app.audit.freezing import freeze
 from app.audit.reports import audit_market
 from app.panels.stopping import stop
 from app.settings import Settings
+from tests.app.locating import buy as buy_answer
+from tests.app.locating import opened as opened_location
+from tests.app.locating import points
 from tests.app.panelling import buy as buy_tier
 from tests.app.panelling import close, deliver
 from tests.app.panelling import opened as opened_panel
@@ -67,6 +70,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
     axes = [{"name": name, "unit": "one", "values": ["a", "b", "c"]} for name in ("north", "east")]
     grid = {"title": "Points", "axes": axes, "promise": "steps", "tiers": tiers(("1", 300), ("0.5", 100))}
     post("/v1/panels", grid | {"currency": "EUR", "licence": "terms/1", "budget": "3"}, fair.owner())
+    places = opened_location(fair, "places")
+    other = opened_location(fair, "elsewhere", points(41, seed=6))
+    for on in (places, other):
+        for question in ({"type": "nearest", "point": ["50", "50"], "k": 3}, None):
+            assert buy_answer(fair, ada, on, question).status_code == 201
     (fair.market.settings.data / "next.csv").write_text(rows(seed=10))
     post(f"/v1/datasets/{open_one}/snapshots", {"file": "next.csv"})
     for order in (sold[0], sold[2]):

@@ -114,6 +114,19 @@ SPOILT: dict[tuple[str, str], tuple[int, Callable[[Any], Any]]] = {
     ("panel-tier", "epsilon"): (0, lambda _: "0.7"),
     ("panel-tier", "law"): (0, lambda law: law | {"epsilon": "3"}),
     ("panel-tier", "price_minor"): (0, lambda _: 0),
+    ("location-panel", "lineage"): (0, lambda _: "data_other"),
+    ("location-panel", "people"): (0, lambda _: 9),
+    ("location-panel", "space"): (0, lambda space: space | {"diagonal": "1"}),
+    ("location-panel", "budget_nano"): (0, lambda _: 1),
+    ("location-panel", "query_nano"): (0, lambda _: 1_000_000_000),
+    ("location-panel", "beta"): (0, lambda _: "1"),
+    ("location-panel", "rounds"): (0, lambda _: 1),
+    ("location-panel", "prices_minor"): (0, lambda prices: prices | {"nearest": 1}),
+    ("location-panel", "currency"): (0, lambda _: "USD"),
+    ("location-answer", "question"): (0, lambda text: text.replace('"k":3', '"k":2')),
+    ("location-answer", "rounds"): (0, lambda rounds: [rounds[0] | {"most_nano": 10**12}, *rounds[1:]]),
+    ("location-sale", "price_minor"): (0, lambda _: 1_000_000),
+    ("location-sale", "currency"): (0, lambda _: "USD"),
     ("plan-tier", "law"): (0, less_noise),
     ("plan-tier", "epsilon"): (0, lambda _: "3"),
     ("plan-tier", "price_minor"): (0, lambda _: 0),
@@ -136,6 +149,7 @@ def falsified(kind: str, name: str, leaves: list[dict[str, Any]]) -> None:
         ("audit-report", "report"),
         ("panel-sale", "order"),
         ("panel-late-draw", "key_hash"),
+        ("location-sale", "order"),
     ):
         other = next(each for each in leaves if each[name] != leaf[name])
         other[name] = leaf[name]

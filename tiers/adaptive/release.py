@@ -6,7 +6,7 @@ made of all that: a repeated round gives the same digits, and two draws that dif
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tiers.accounting.charges import LedgerKind
-from tiers.accounting.people import People, PeopleLedger
+from tiers.accounting.people import Nanos, People, PeopleLedger
 from tiers.adaptive.rounds import Mode, Schedule
 from tiers.adaptive.space import Places, Space
 from tiers.canonical import Document, canonical_bytes
@@ -23,7 +23,7 @@ from tiers.noise.lattice_gaussian import LatticeGaussian
 from tiers.sampling.choose import sampler_for, vector_sampler
 from tiers.sampling.words import KeyedWords
 
-__all__ = ["Lipschitz", "PeopleRounds", "Streams", "keyed_streams", "released_values"]
+__all__ = ["Lipschitz", "PeopleRounds", "RoundNotes", "Streams", "keyed_streams", "released_values"]
 
 Streams: TypeAlias = Callable[[Mapping[str, Document]], KeyedWords]
 Lipschitz: TypeAlias = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
@@ -69,6 +69,18 @@ def released_values(space: Space, mode: Mode, places: Places, phi: Lipschitz | N
     return rounded
 
 
+class RoundNotes(Protocol):
+    """Who is told of a round as it goes: a caller that keeps a ledger, and may stop the round by raising."""
+
+    def charged(self, place: int, who: People, charges: Nanos, /) -> None:
+        """Take what those of the ledger who were admitted are charged, before anything is drawn for them."""
+        ...
+
+    def released(self, place: int, who: People, values: Places, /) -> None:
+        """Take their noisy values, in steps."""
+        ...
+
+
 class PeopleRounds:
     """Releases rounds of one query to an elimination, and keeps everybody's ledger as it goes.
 
@@ -76,21 +88,27 @@ class PeopleRounds:
                 admitted by that person's own filter, whatever was released before and whoever else is asked.
     Args:       values: of the people who are asked, in steps. ledger: everybody's, zCDP or (ε, δ), of any reach: a
                 round's cost holds for all pairs of places. members: who of the ledger is asked, rising. streams: of
-                this query.
+                this query. notes: told of each round's charges before its draw; where it raises, nothing is drawn.
     Raises:     InvalidParameterError: other people, or a pure ledger.
     """
 
-    __slots__ = ("_costs", "_members", "_schedule", "_streams", "_values", "ledger")
+    __slots__ = ("_costs", "_members", "_notes", "_schedule", "_streams", "_values", "ledger")
 
     def __init__(
-        self, schedule: Schedule, values: Places, ledger: PeopleLedger, members: People, streams: Streams
+        self,
+        schedule: Schedule,
+        values: Places,
+        ledger: PeopleLedger,
+        members: People,
+        streams: Streams,
+        notes: RoundNotes | None = None,
     ) -> None:
         if not len(values) == len(schedule.classes) == len(members):
             raise InvalidParameterError("people", "values and classes of the people who are asked", len(values))
         if ledger.kind is LedgerKind.PURE:
             raise InvalidParameterError("ledger", "zCDP or (ε, δ): lattice Gaussian noise has no pure ε", "pure")
         self._schedule, self._values, self._streams = schedule, values, streams
-        self._costs, self._members = schedule.costs, members
+        self._costs, self._members, self._notes = schedule.costs, members, notes
         self.ledger = ledger
 
     def __call__(self, place: int, who: People) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -98,12 +116,16 @@ class PeopleRounds:
         classes = self._schedule.classes[who]
         self.ledger, admitted = self.ledger.charge(self._members[who], self._costs[:, place][classes])
         asked, classes = who[admitted], classes[admitted]
+        if self._notes is not None:
+            self._notes.charged(place, self._members[asked], self._costs[:, place][classes])
         noisy = self._values[asked]
         rows = [np.flatnonzero(classes == row) for row in np.unique(classes)] if len(self._costs) > 1 else [...]
         for at in rows:
             group = asked[at]
             if len(group):
                 noisy[at] = self._draw(place, int(classes[at][0]), self._members[group], noisy[at])
+        if self._notes is not None:
+            self._notes.released(place, self._members[asked], noisy)
         return np.multiply(noisy, float(self._schedule.space.step), dtype=np.float64), admitted
 
     def _draw(self, place: int, row: int, group: People, values: Places) -> Places:

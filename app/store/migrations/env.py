@@ -2,6 +2,7 @@
 
 from alembic import context
 
+from app.store.location_schema import location_panels  # noqa: F401 - the location panels' tables join the metadata
 from app.store.panel_schema import panels  # noqa: F401 - the panels' tables join the metadata
 from app.store.schema import metadata
 

@@ -1,0 +1,170 @@
+"""Location panels: opened by owners, asked by buyers, replayed by auditors."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from litestar.response import Stream
+from sqlalchemy import Connection
+
+from app.asks import PanelsQuery
+from app.auth.accounts import Caller, Role
+from app.catalog.datasets import nano_of
+from app.errors import (
+    BudgetRefusedError,
+    ChainFrozenError,
+    ConflictError,
+    IdempotencyError,
+    InsufficientFundsError,
+    NotEntitledError,
+    NotFoundError,
+    QuoteExpiredError,
+)
+from app.locations import acts, disclosing, opening, sales
+from app.locations.desk import location_of
+from app.locations.listing import ledger_view, location_view, locations_after
+from app.locations.questions import canonical
+from app.locations.views import (
+    LocationAnswerView,
+    LocationLedgerView,
+    LocationOpenedView,
+    LocationPlacedView,
+    LocationQuoteView,
+    LocationView,
+)
+from app.locations.wire import LocationQuoteRequest, LocationRequest
+from app.market import Market
+from app.routes.accounts import EVERYBODY
+from app.routes.paging import page, read_query
+from app.routes.trade import idempotency_key
+from app.wire import OrderRequest
+
+__all__ = ["answer", "ledger", "location", "locations", "open_location", "order", "quote", "replay"]
+
+_BUYERS = (Role.BUYER,)
+
+
+@post("/v1/locations", opt={"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}, status_code=201)
+async def open_location(
+    request: Request[Caller, Any, Any], data: JSONBody[LocationRequest], market: NamedDependency[Market]
+) -> LocationOpenedView:
+    """Open a location panel on a dataset of one row a person; the dataset sells nothing else from then on."""
+    return await asyncio.to_thread(opening.open_location, market, request.user, data)
+
+
+@get("/v1/locations", opt={"roles": EVERYBODY, "query": PanelsQuery})
+async def locations(
+    request: Request[Caller, Any, Any], market: NamedDependency[Market]
+) -> Response[list[LocationView]]:
+    """Return location panels in the order in which they opened, in pages: `after` is the last `leaf_index` seen.
+
+    `q`: words that all occur in the title.
+    """
+    wanted = read_query(request, PanelsQuery)
+    found = await market.database.read(
+        lambda connection: locations_after(connection, wanted.q, after=wanted.after, count=wanted.count + 1)
+    )
+    return page(request, found, wanted.count, lambda each: each.leaf_index)
+
+
+@get("/v1/locations/{location:str}", opt={"roles": EVERYBODY})
+async def location(location: FromPath[str], market: NamedDependency[Market]) -> LocationView:
+    """Return a location panel: its space, what ρ promises in it, how people are asked, and prices by kind."""
+    return await market.database.read(lambda connection: location_view(location_of(connection, location)))
+
+
+@get("/v1/locations/{location:str}/ledger", opt={"roles": (Role.OWNER,)})
+async def ledger(
+    request: Request[Caller, Any, Any], location: FromPath[str], market: NamedDependency[Market]
+) -> LocationLedgerView:
+    """Return what people have left of their budgets, and what adaptive rounds have saved."""
+    user = request.user
+    return await market.database.read(lambda connection: ledger_view(connection, market.keyring, user, location))
+
+
+@post(
+    "/v1/locations/{location:str}/quotes",
+    opt={"roles": _BUYERS, "refuses": (ChainFrozenError, NotFoundError)},
+    status_code=201,
+)
+async def quote(
+    request: Request[Caller, Any, Any],
+    location: FromPath[str],
+    data: JSONBody[LocationQuoteRequest],
+    market: NamedDependency[Market],
+) -> LocationQuoteView:
+    """Quote a question at a budget: how many are in a region, the density at a point, or the k nearest to it."""
+    caller, now, budget = request.user, market.clock(), nano_of("budget", data.budget)
+    found = await market.database.read(lambda connection: location_of(connection, location))
+    asked = await asyncio.to_thread(canonical, found.terms, data.question)
+
+    def work(connection: Connection) -> LocationQuoteView:
+        return sales.offer(connection, caller, location_of(connection, location), asked, budget, now)
+
+    return await market.database.write(work)
+
+
+@post(
+    "/v1/locations/{location:str}/orders",
+    opt={
+        "roles": _BUYERS,
+        "refuses": (
+            BudgetRefusedError,
+            ChainFrozenError,
+            ConflictError,
+            IdempotencyError,
+            InsufficientFundsError,
+            NotFoundError,
+            QuoteExpiredError,
+        ),
+    },
+    status_code=201,
+)
+async def order(
+    request: Request[Caller, Any, Any],
+    location: FromPath[str],
+    data: JSONBody[OrderRequest],
+    market: NamedDependency[Market],
+) -> LocationPlacedView:
+    """Buy the answer that a quote offers; it is drawn once, and the same for everybody who asks the same."""
+    key = idempotency_key(request.headers.getall("idempotency-key", []))
+    placed = await asyncio.to_thread(acts.buy, market, request.user, location, data.quote, key, data.licence)
+    return LocationPlacedView(
+        receipt=msgspec.json.decode(placed.receipt),
+        panel=placed.panel,
+        query=placed.query,
+        answer=placed.answer,
+        opening=placed.opening.hex(),
+        replayed=placed.replayed,
+    )
+
+
+@get("/v1/locations/{location:str}/answers/{question:str}", opt={"roles": _BUYERS, "refuses": (NotEntitledError,)})
+async def answer(
+    request: Request[Caller, Any, Any],
+    location: FromPath[str],
+    question: FromPath[str],
+    market: NamedDependency[Market],
+) -> LocationAnswerView:
+    """Return an answer that the caller has bought, with what opens the log's commitment to it."""
+    user = request.user
+    held = await market.database.read(
+        lambda connection: sales.held_answer(connection, market.keyring, user, location, question)
+    )
+    return LocationAnswerView(panel=location, query=question, answer=held.answer, opening=held.opening.hex())
+
+
+@get("/v1/locations/{location:str}/replay", opt={"roles": (Role.AUDITOR,), "refuses": (ConflictError,)})
+async def replay(location: FromPath[str], market: NamedDependency[Market]) -> Stream:
+    """Return what an auditor may have of a panel: every answered question's leaf, released values and openings."""
+    lines = await asyncio.to_thread(disclosing.disclose, market, location)
+    return Stream(_stream(lines), media_type="application/x-ndjson")
+
+
+async def _stream(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (line := await asyncio.to_thread(next, lines, None)) is not None:
+        yield line
