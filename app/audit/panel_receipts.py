@@ -1,7 +1,7 @@
 """A panel's order verified offline: receipt, leaves of panel, round and sale, inclusion, opening, counts."""
 
 import hmac
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.audit.panels import PanelAudit, signed_round
 from app.audit.reading import UNREADABLE
-from app.audit.receipts import Bundle, verify_bundle
 from app.log import leaves as log_leaves
 from app.log.heads import TreeHead, public_key, verify_document
 from app.log.merkle import leaf_hash, verify_inclusion
@@ -21,7 +20,7 @@ from tiers.audit.findings import Finding
 from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError
 
-__all__ = ["PanelBundle", "verify_any_bundle", "verify_panel_bundle"]
+__all__ = ["PanelBundle", "check_papers", "verify_panel_bundle"]
 
 _SHARED = ("order", "pseudonym", "price_minor", "currency", "licence")
 _Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -42,19 +41,6 @@ class PanelBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sale: Proved
     opening: _Hash
     counts: list[_Count]
-
-
-def verify_any_bundle(raw: bytes, publics: Collection[str]) -> tuple[Bundle | PanelBundle, tuple[Finding, ...]]:
-    """Return a bundle of either kind, of a product's order or of a panel's, with what is wrong with it.
-
-    Raises:     msgspec.MsgspecError: neither. AuditError: no key, or one that is none.
-    """
-    try:
-        panel = msgspec.json.decode(raw, type=PanelBundle)
-    except msgspec.ValidationError:
-        bundle = msgspec.json.decode(raw, type=Bundle)
-        return bundle, verify_bundle(bundle, publics)
-    return panel, verify_panel_bundle(panel, publics)
 
 
 def verify_panel_bundle(bundle: PanelBundle, publics: Collection[str]) -> tuple[Finding, ...]:
@@ -84,21 +70,9 @@ def _verify(
         if not holds:
             found.append(Finding(check, rule, "bundle", str(claimed)[:60], otherwise))
 
-    receipt, head = bundle.receipt, bundle.head
-    body = {name: value for name, value in receipt.items() if name != "signature"}
-    signed = any(verify_document("receipt", body, str(receipt.get("signature")), key) for key in trusted)
-    need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
-    need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
-    leaves, hashes = [], []
-    for name in ("panel", "round", "sale"):
-        proved: Proved = getattr(bundle, name)
-        raw = canonical_bytes(proved.leaf)
-        leaf = log_leaves.decode(raw)
-        path = [bytes.fromhex(step) for step in proved.proof]
-        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
-        need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
-        leaves.append(leaf)
-        hashes.append(leaf_hash(raw).hex())
+    receipt = bundle.receipt
+    places = {"panel": bundle.panel, "round": bundle.round, "sale": bundle.sale}
+    leaves, hashes = check_papers(receipt, bundle.head, places, trusted, need)
     panel, closed, sale = leaves
     if not (isinstance(panel, PanelLeaf) and isinstance(closed, RoundLeaf) and isinstance(sale, PanelSaleLeaf)):
         need(False, "A4", "leaf-kind", "leaves of panel, round and sale", "others")
@@ -119,6 +93,30 @@ def _verify(
     sealed = counts_commitment(bytes.fromhex(bundle.opening), counts)
     need(hmac.compare_digest(sealed, tier.counts), "A7", "commitment", tier.counts, sealed[:16])
     need(tier.counts == receipt["commitment"], "A7", "counts-of-round", receipt["commitment"], tier.counts[:16])
+
+
+def check_papers(
+    receipt: Mapping[str, Any],
+    head: TreeHead,
+    proofs: Mapping[str, Proved],
+    trusted: Sequence[Ed25519PublicKey],
+    need: Callable[[bool, str, str, object, str], None],
+) -> tuple[list[log_leaves.Leaf], list[str]]:
+    """Return a bundle's leaves and their hashes: receipt and head signed by trusted keys, each leaf below the head."""
+    body = {name: value for name, value in receipt.items() if name != "signature"}
+    signed = any(verify_document("receipt", body, str(receipt.get("signature")), key) for key in trusted)
+    need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
+    need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
+    leaves, hashes = list[log_leaves.Leaf](), list[str]()
+    for name, proved in proofs.items():
+        raw = canonical_bytes(proved.leaf)
+        leaf = log_leaves.decode(raw)
+        path = [bytes.fromhex(step) for step in proved.proof]
+        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
+        need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
+        leaves.append(leaf)
+        hashes.append(leaf_hash(raw).hex())
+    return leaves, hashes
 
 
 def _check_round(
