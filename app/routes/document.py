@@ -81,6 +81,7 @@ _LISTS = (
     "entitlements",
 )
 _PAGED = {("GET", f"/v1/{name}") for name in _LISTS}
+_KEYED = {("POST", "/v1/panels/{panel}/orders"), ("POST", "/v1/locations/{location}/orders")}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -210,7 +211,7 @@ def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[
             found.append({"name": name, "in": "query", "required": name in required, "schema": _without_null(option)})
     if (method, path) == ("POST", "/v1/orders"):
         found += [_IDEMPOTENCY, _PREFER]
-    if (method, path) == ("POST", "/v1/panels/{panel}/orders"):
+    if (method, path) in _KEYED:
         found.append(_IDEMPOTENCY)
     if formats := handler.opt.get("formats"):
         found.append(_format(Format if formats is True else formats))

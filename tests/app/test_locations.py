@@ -535,3 +535,12 @@ def test_orders_and_entitlements_list_answers_about_places_beside_the_others(sho
         assert shop.client.get(each["answer"], headers=buyer.headers).json()["answer"] == bought["answer"]
     paged = shop.client.get(f"/v1/orders?after={listed[0]['leaf_index']}&count=1", headers=buyer.headers).json()
     assert paged == listed[1:2]
+
+
+def test_an_order_s_key_stands_in_the_document_and_is_required(shop: Fair, name: str) -> None:
+    operation = shop.client.get("/schema/openapi.json").json()["paths"]["/v1/locations/{location}/orders"]["post"]
+    assert {"Idempotency-Key", "location"} == {parameter["name"] for parameter in operation["parameters"]}
+    panel, buyer = opened(shop, name, spread(name)), shop.person()
+    sent = {"quote": quoted(shop, buyer, panel).json()["quote"], "licence": LICENCE}
+    path = f"/v1/locations/{panel['panel']}/orders"
+    assert shop.client.post(path, json=sent, headers=buyer.headers).status_code == 400
