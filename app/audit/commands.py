@@ -223,7 +223,7 @@ def verify_receipt(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
     """Verify an order with its proof (what GET /v1/orders/ORDER/proof gives), offline. Exits 1 on any finding."""
     import msgspec
 
-    from app.audit.panel_receipts import verify_any_bundle
+    from app.audit.location_receipts import verify_any_bundle
     from tiers.errors import AuditError
 
     try:
@@ -237,7 +237,8 @@ def verify_receipt(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
         click.echo(msgspec.json.encode({"verdict": verdict, "findings": found}).decode())
     elif not found:
         sold = bundle.receipt
-        click.echo(f"verified: order {sold['order']}, ε {sold['epsilon']}, leaf {sold['leaf_index']}")
+        unit = "ρ" if "measure" in sold else "ε"
+        click.echo(f"verified: order {sold['order']}, {unit} {sold['epsilon']}, leaf {sold['leaf_index']}")
         click.echo(
             f"in the log of {bundle.head.size} leaves, head of {bundle.head.at}; the answer is the one committed to"
         )

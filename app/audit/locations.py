@@ -31,7 +31,7 @@ class LocationAudit:
         self.terms: dict[str, Terms] = {}
         self.lineages: dict[str, str] = {}
         self._planned: set[str] = set()
-        self._answers: dict[str, int] = {}
+        self.answered: dict[str, int] = {}
         self._questions: dict[str, LocationAnswerLeaf] = {}
 
     def panel(self, leaf: LocationLeaf, snapshots: Mapping[str, str]) -> list[Finding]:
@@ -65,12 +65,12 @@ class LocationAudit:
     def answer(self, leaf: LocationAnswerLeaf) -> list[Finding]:
         """Take an answered question: the panel's next, in its one form, asked once, within what one may spend."""
         found, need = needing(leaf.index)
-        terms, due = self.terms.get(leaf.panel), self._answers.get(leaf.panel, 0) + 1
+        terms, due = self.terms.get(leaf.panel), self.answered.get(leaf.panel, 0) + 1
         if terms is None:
             need(False, "A4", "location-of-answer", leaf.panel, "no earlier location panel's leaf")
             return found
         need(leaf.number == due, "A4", "question-order", f"question {leaf.number}", f"question {due} is due")
-        self._answers[leaf.panel] = max(due, leaf.number)
+        self.answered[leaf.panel] = max(due, leaf.number)
         named = query_identity(leaf.panel, leaf.question, leaf.budget_nano)
         need(leaf.query == named, "A1", "query-identity", leaf.query, named[:16])
         need(leaf.query not in self._questions, "A3", "one-answer", leaf.query, "answered before")

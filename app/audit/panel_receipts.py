@@ -1,7 +1,7 @@
 """A panel's order verified offline: receipt, leaves of panel, round and sale, inclusion, opening, counts."""
 
 import hmac
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.audit.panels import PanelAudit, signed_round
 from app.audit.reading import UNREADABLE
-from app.audit.receipts import Bundle, verify_bundle
 from app.log import leaves as log_leaves
 from app.log.axes import metric_of
 from app.log.heads import TreeHead, public_key, verify_document
@@ -32,7 +31,7 @@ from tiers.audit.findings import Finding
 from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError
 
-__all__ = ["PanelBundle", "verify_any_bundle", "verify_panel_bundle"]
+__all__ = ["PanelBundle", "check_papers", "verify_panel_bundle"]
 
 _SHARED = ("order", "pseudonym", "price_minor", "currency", "licence")
 _Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -56,19 +55,6 @@ class PanelBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     counts: list[_Count]
     added: list[Proved] = []
     drawn: list[Proved] = []
-
-
-def verify_any_bundle(raw: bytes, publics: Collection[str]) -> tuple[Bundle | PanelBundle, tuple[Finding, ...]]:
-    """Return a bundle of either kind, of a product's order or of a panel's, with what is wrong with it.
-
-    Raises:     msgspec.MsgspecError: neither. AuditError: no key, or one that is none.
-    """
-    try:
-        panel = msgspec.json.decode(raw, type=PanelBundle)
-    except msgspec.ValidationError:
-        bundle = msgspec.json.decode(raw, type=Bundle)
-        return bundle, verify_bundle(bundle, publics)
-    return panel, verify_panel_bundle(panel, publics)
 
 
 def verify_panel_bundle(bundle: PanelBundle, publics: Collection[str]) -> tuple[Finding, ...]:
@@ -98,21 +84,10 @@ def _verify(
         if not holds:
             found.append(Finding(check, rule, "bundle", str(claimed)[:60], otherwise))
 
-    receipt, head = bundle.receipt, bundle.head
-    body = {name: value for name, value in receipt.items() if name != "signature"}
-    signed = any(verify_document("receipt", body, str(receipt.get("signature")), key) for key in trusted)
-    need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
-    need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
-    leaves, hashes = [], []
-    shown = [("panel", bundle.panel), ("round", bundle.round), ("sale", bundle.sale)]
-    for name, proved in [*shown, *(("late", each) for each in (*bundle.added, *bundle.drawn))]:
-        raw = canonical_bytes(proved.leaf)
-        leaf = log_leaves.decode(raw)
-        path = [bytes.fromhex(step) for step in proved.proof]
-        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
-        need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
-        leaves.append(leaf)
-        hashes.append(leaf_hash(raw).hex())
+    receipt = bundle.receipt
+    places = [("panel", bundle.panel), ("round", bundle.round), ("sale", bundle.sale)]
+    late_ones = [("late", each) for each in (*bundle.added, *bundle.drawn)]
+    leaves, hashes = check_papers(receipt, bundle.head, [*places, *late_ones], trusted, need)
     panel, closed, sale, *late = leaves
     if not (isinstance(panel, PanelLeaf) and isinstance(closed, RoundLeaf) and isinstance(sale, PanelSaleLeaf)):
         need(False, "A4", "leaf-kind", "leaves of panel, round and sale", "others")
@@ -144,6 +119,30 @@ def _promises(panel: PanelLeaf, epsilon: str) -> list[str | None]:
     metric = metric_of([panel.size]) if panel.metric is None and panel.mechanism == "flips" else panel.metric
     told = None if metric is None else metric.text(Fraction(epsilon))
     return [told] if panel.metric is not None else [told, None]
+
+
+def check_papers(
+    receipt: Mapping[str, Any],
+    head: TreeHead,
+    proofs: Iterable[tuple[str, Proved]],
+    trusted: Sequence[Ed25519PublicKey],
+    need: Callable[[bool, str, str, object, str], None],
+) -> tuple[list[log_leaves.Leaf], list[str]]:
+    """Return a bundle's leaves and their hashes: receipt and head signed by trusted keys, each leaf below the head."""
+    body = {name: value for name, value in receipt.items() if name != "signature"}
+    signed = any(verify_document("receipt", body, str(receipt.get("signature")), key) for key in trusted)
+    need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
+    need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
+    leaves, hashes = list[log_leaves.Leaf](), list[str]()
+    for name, proved in proofs:
+        raw = canonical_bytes(proved.leaf)
+        leaf = log_leaves.decode(raw)
+        path = [bytes.fromhex(step) for step in proved.proof]
+        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
+        need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
+        leaves.append(leaf)
+        hashes.append(leaf_hash(raw).hex())
+    return leaves, hashes
 
 
 def _check_round(

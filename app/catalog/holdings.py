@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, select
 
 from app.errors import NotEntitledError
+from app.locations.holdings import location_entitlements, location_orders_of
 from app.store.panel_schema import panel_orders, panels
 from app.store.schema import chains, entitlements, orders, planned_tiers, products
 from app.views import EntitlementView, OrderView
@@ -47,7 +48,8 @@ def orders_of(connection: Connection, account: str, *, after: int, count: int) -
         )
         for row in _panel_orders(connection, account, after, count)
     ]
-    return sorted([*of_products, *of_panels], key=lambda order: order.leaf_index)[:count]
+    of_places = location_orders_of(connection, account, after, count)
+    return sorted([*of_products, *of_panels, *of_places], key=lambda order: order.leaf_index)[:count]
 
 
 def entitlements_of(connection: Connection, account: str, *, after: int, count: int) -> list[EntitlementView]:
@@ -67,7 +69,8 @@ def entitlements_of(connection: Connection, account: str, *, after: int, count: 
         )
         for row in _panel_orders(connection, account, after, count, first=True)
     ]
-    return sorted([*of_products, *of_panels], key=lambda held: held.leaf_index)[:count]
+    of_places = location_entitlements(connection, account, after, count)
+    return sorted([*of_products, *of_panels, *of_places], key=lambda held: held.leaf_index)[:count]
 
 
 def _of_products(connection: Connection, account: str, after: int, count: int) -> list[EntitlementView]:

@@ -72,7 +72,7 @@ def promise_view(panel: LocationPanel) -> LocationPromiseView:
         sentence=(
             f"All answers together tell two places of one person apart by at most ρ = {budget} times the square of "
             f"their distance in {unit}: {budget} at a distance of 1, {whole} across the whole space ({diagonal}). "
-            "Who is in the panel is not hidden."
+            "Places are those of the grid, to which people are moved. Who is in the panel is not hidden."
         ),
     )
 

@@ -16,6 +16,7 @@ from app.auth.accounts import Caller, Role
 from app.clock import time_text
 from app.engine.state import answer_document, chain_of_product
 from app.errors import ConflictError, IntegrityError, NotFoundError
+from app.locations.proving import location_bundle
 from app.log.heads import TreeHead
 from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import inclusion_proof
@@ -168,7 +169,7 @@ async def proof(
         row = connection.execute(wanted).one_or_none()
         head = current_head(connection)
         if row is None or head is None:
-            return bundle_of(connection, market.keyring, caller, order)
+            return _other_bundle(connection, market, caller, order)
         chain, _ = chain_of_product(connection, market.settings, row.product_id)
         tier = chain.tier(row.law)
         if tier.sealed is None or tier.commitment is None:
@@ -196,3 +197,11 @@ async def proof(
 
 def _plain(head: TreeHead) -> dict[str, Any]:
     return dict(msgspec.to_builtins(head))
+
+
+def _other_bundle(connection: Connection, market: Market, caller: Caller, order: str) -> dict[str, Any]:
+    """Return an order of a panel's tier, or of an answer about places."""
+    try:
+        return bundle_of(connection, market.keyring, caller, order)
+    except NotFoundError:
+        return location_bundle(connection, market.keyring, caller, order)

@@ -72,6 +72,11 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
     ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
+_KEYED = {
+    ("POST", "/v1/panels/{panel}/orders"),
+    ("POST", "/v1/locations/{location}/orders"),
+    ("POST", "/v1/threshold-orders"),
+}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -201,7 +206,7 @@ def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[
             found.append({"name": name, "in": "query", "required": name in required, "schema": _without_null(option)})
     if (method, path) == ("POST", "/v1/orders"):
         found += [_IDEMPOTENCY, _PREFER]
-    if (method, path) in (("POST", "/v1/panels/{panel}/orders"), ("POST", "/v1/threshold-orders")):
+    if (method, path) in _KEYED:
         found.append(_IDEMPOTENCY)
     if formats := handler.opt.get("formats"):
         found.append(_format(Format if formats is True else formats))

@@ -243,3 +243,56 @@ def test_numbers_say_nothing_of_names(shop: Fair) -> None:
     assert one != two != plain != one
     turned = numbered(shop.market.keyring, "a", names[::-1], where[::-1], space).tolist()
     assert turned == one, "the order of the rows does not matter"
+
+
+@pytest.fixture(scope="module")
+def proof(shop: Fair) -> tuple[dict[str, Any], str]:
+    """An order's bundle, as its buyer keeps it: of the second question, which somebody else asked before."""
+    panel, buyer = opened(shop, "proved", points(seed=14)), shop.person()
+    assert buy(shop, shop.person(), panel).status_code == 201
+    assert buy(shop, shop.person(), panel, NEAREST).status_code == 201
+    sold = buy(shop, buyer, panel, NEAREST).json()["receipt"]["order"]
+    path = f"/v1/orders/{sold}/proof"
+    assert shop.client.get(path, headers=shop.person().headers).status_code == 404
+    kept = shop.client.get(path, headers=buyer.headers)
+    assert kept.status_code == 200, kept.text
+    return kept.json(), shop.client.get("/v1/keys").json()["signing"]["1"]
+
+
+def verified(kept: dict[str, Any], public: str, tmp_path: Path) -> set[str]:
+    file = tmp_path / "bundle.json"
+    file.write_text(json.dumps(kept))
+    done = CliRunner().invoke(main, ["receipt", "verify", str(file), "--public-key", public, "--json"])
+    found = json.loads(done.output)["findings"]
+    assert done.exit_code == (1 if found else 0)
+    return {f"{each['check']} {each['rule']}" for each in found}
+
+
+def test_a_receipt_verifies_offline(proof: tuple[dict[str, Any], str], tmp_path: Path) -> None:
+    assert verified(*proof, tmp_path) == set()
+    done = CliRunner().invoke(main, ["receipt", "verify", str(tmp_path / "bundle.json"), "--public-key", proof[1]])
+    assert ", ρ 2, " in done.output
+
+
+SPOILT_PROOFS: list[tuple[Any, str]] = [
+    (lambda kept: kept["answer"]["people"].reverse(), "A7 commitment"),
+    (lambda kept: kept.update(opening="0" * 64), "A7 commitment"),
+    (lambda kept: kept["receipt"].update(price_minor=1), "A4 receipt-signature"),
+    (lambda kept: kept["receipt"].update(price_minor=1), "A3 receipt-of-leaf"),
+    (lambda kept: kept["receipt"].update(diagonal="1"), "A1 promise-of-receipt"),
+    (lambda kept: kept["receipt"].update(epsilon="1"), "A1 budget-of-receipt"),
+    (lambda kept: kept["receipt"].update(commitment="0" * 64), "A7 answer-of-receipt"),
+    (lambda kept: kept["sale"]["leaf"].update(price_minor=1), "A4 inclusion"),
+    (lambda kept: kept["panel"]["leaf"].update(query_nano=1), "A1 location-terms"),
+    (lambda kept: kept["head"].update(root="0" * 64), "A4 head-signature"),
+    (lambda kept: kept.update(sale=kept["question"]), "A4 leaf-kind"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "rule"), SPOILT_PROOFS)
+def test_a_bundle_that_was_spoilt_is_refuted(
+    proof: tuple[dict[str, Any], str], tmp_path: Path, spoil: Any, rule: str
+) -> None:
+    kept, public = json.loads(json.dumps(proof[0])), proof[1]
+    spoil(kept)
+    assert rule in verified(kept, public, tmp_path)

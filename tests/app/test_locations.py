@@ -521,3 +521,26 @@ def test_owners_and_strangers_see_what_is_theirs(shop: Fair, name: str) -> None:
     assert order(shop, buyer, second, quote).status_code == 404
     listed = shop.client.get("/v1/locations?count=200", headers=buyer.headers).json()
     assert [each["panel"] for each in listed[-2:]] == [panel["panel"], second["panel"]]
+
+
+def test_orders_and_entitlements_list_answers_about_places_beside_the_others(shop: Fair, name: str) -> None:
+    panel, buyer = opened(shop, name, spread(name)), shop.person()
+    sold = [buy(shop, buyer, panel, question).json() for question in (CENTRE, NEAREST, CENTRE)]
+    listed = shop.client.get("/v1/orders", headers=buyer.headers).json()
+    assert [each["order"] for each in listed] == [each["receipt"]["order"] for each in sold]
+    assert {(each["product"], each["epsilon"]) for each in listed} == {(panel["panel"], "2")}
+    held = shop.client.get("/v1/entitlements", headers=buyer.headers).json()
+    assert [each["chain"] for each in held] == [sold[0]["query"], sold[1]["query"]], "an answer is held once"
+    for each, bought in zip(held, sold, strict=False):
+        assert shop.client.get(each["answer"], headers=buyer.headers).json()["answer"] == bought["answer"]
+    paged = shop.client.get(f"/v1/orders?after={listed[0]['leaf_index']}&count=1", headers=buyer.headers).json()
+    assert paged == listed[1:2]
+
+
+def test_an_order_s_key_stands_in_the_document_and_is_required(shop: Fair, name: str) -> None:
+    operation = shop.client.get("/schema/openapi.json").json()["paths"]["/v1/locations/{location}/orders"]["post"]
+    assert {"Idempotency-Key", "location"} == {parameter["name"] for parameter in operation["parameters"]}
+    panel, buyer = opened(shop, name, spread(name)), shop.person()
+    sent = {"quote": quoted(shop, buyer, panel).json()["quote"], "licence": LICENCE}
+    path = f"/v1/locations/{panel['panel']}/orders"
+    assert shop.client.post(path, json=sent, headers=buyer.headers).status_code == 400
