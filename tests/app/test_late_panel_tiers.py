@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.audit.panel_receipts import verify_any_bundle
+from app.audit.location_receipts import verify_any_bundle
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
 from app.panels import acts

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.audit.panel_receipts import PanelBundle, verify_any_bundle, verify_panel_bundle
+from app.audit.location_receipts import verify_any_bundle
+from app.audit.panel_receipts import PanelBundle, verify_panel_bundle
 from app.audit.panels import PanelAudit
 from app.errors import InvalidRequestError
 from app.log.axes import Axis
