@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.audit.verify import verify_export
+from app.engine.snapshots import SnapshotFiles
 from tests.audit.exports import found, parse
 from tests.conftest import HISTOGRAM, PEOPLE, Fair, tiers
 from tiers.accounting.conversions import rho_star_nano
@@ -47,6 +48,30 @@ def test_every_family_is_sold_with_its_top_reserved_at_the_first_sale(fair: Fair
     assert spent(fair, dataset) == reserved
     lines, public = fair.export()
     assert verify_export(iter(lines), public).findings == ()
+
+
+def test_the_highest_issued_tier_stays_so_when_a_lower_one_is_sold(fair: Fair) -> None:
+    dataset = fair.dataset()
+    product = fair.product(dataset, tiers=LADDER)
+    for epsilon, rank, charged in (("0.5", 2, "0.5"), ("1", 1, "1"), ("0.25", 1, "1")):
+        fair.buy(fair.person(), product, epsilon)
+        (chain,) = fair.ledger(dataset)["chains"]
+        assert (chain["highest_issued_rank"], chain["charged"]) == (rank, charged)
+
+
+@pytest.mark.parametrize("truth", [(), (1, 2, 3, 4, 5, 6, 7, 8, 9), (1.0,), (True,)], ids=str)
+def test_a_truth_that_is_no_answer_to_the_question_draws_and_sells_nothing(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch, truth: tuple[Any, ...]
+) -> None:
+    buyer = fair.person()
+    product = fair.product(fair.dataset(), PEOPLE, tiers=LADDER)
+    quote = fair.quote(buyer, product, "1")
+    before = fair.stored()
+    monkeypatch.setattr(SnapshotFiles, "truth", lambda *_: truth)
+    refused = fair.order(buyer, quote)
+    assert refused.status_code == 500, refused.text
+    assert str(truth) not in refused.text
+    assert fair.stored() == before
 
 
 def test_a_lattice_gaussian_is_sold_on_a_fine_sum(fair: Fair) -> None:

@@ -163,11 +163,12 @@ def test_a_rotated_pepper_goes_over_every_stored_key_and_the_old_digests_are_gon
     opened.close()
 
 
-def test_a_worker_with_the_old_ring_writes_nothing_more(settings: Settings) -> None:
+@pytest.mark.parametrize("purpose", ["signing", "storage"])
+def test_a_worker_with_the_old_ring_writes_nothing_more(settings: Settings, purpose: str) -> None:
     opened = open_fair(settings)
     fair = next(opened)
     product, buyer = fair.product(fair.dataset()), fair.person()
-    rotate(settings, "signing")
+    rotate(settings, purpose)
     refused = fair.client.post(
         "/v1/quotes", json={"product": product["product"], "epsilon": "1"}, headers=buyer.headers
     )

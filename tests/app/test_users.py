@@ -151,6 +151,15 @@ def test_the_markets_own_accounts_have_no_holder(fair: Fair) -> None:
     assert fair.client.post("/v1/accounts/market_eur/keys", json={"label": "x"}, headers=headers).status_code == 404
 
 
+def test_a_deposit_is_booked_once_by_its_reference(fair: Fair) -> None:
+    person = fair.person(deposit=0)
+    path = f"/v1/accounts/{person.account}/deposits"
+    for amount, status in ((700, 201), (700, 409), (900, 409)):
+        body = {"amount_minor": amount, "currency": "EUR", "reference": "wire-17"}
+        assert fair.client.post(path, json=body, headers=fair.operator.headers).status_code == status
+    assert fair.client.get("/v1/account", headers=person.headers).json()["balance_minor"] == 700
+
+
 # --- several workers -----------------------------------------------------------------------------------------------
 
 
