@@ -1,5 +1,6 @@
 """What an answer says of its error: the parts of β add up, and a width is never one that the noise chose."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -7,14 +8,16 @@ import pytest
 from scipy.stats import norm
 
 from tiers.accounting.charges import LedgerKind
+from tiers.accounting.lattice import lattice_rho
 from tiers.accounting.people import Nanos, People, PeopleLedger
 from tiers.adaptive.asking import Asked, Plan, ask
 from tiers.adaptive.budgeting import doubling_split
 from tiers.adaptive.elimination import eliminate_far
 from tiers.adaptive.queries import distances_from, nearest_rounds
 from tiers.adaptive.replay import replaying
-from tiers.adaptive.rounds import Mode
+from tiers.adaptive.rounds import Mode, round_law
 from tiers.adaptive.space import Places, Space
+from tiers.budget import NANO
 
 SPACE = Space((Fraction(0),), Fraction(1, 8), (801,))
 ROUNDS = 4
@@ -58,3 +61,17 @@ def test_estimates_of_rounds_that_the_noise_ended_have_the_widths_of_every_round
     each, last = undecided(3).intervals, undecided(3).final(PLAN, adaptive=True)
     expected = each if stop < ROUNDS else last
     assert answer.width[:2].tolist() == [expected.width[0, stop - 1]] * 2
+
+
+@pytest.mark.parametrize("fine", [4, 256])
+def test_a_distance_is_charged_for_its_rounding_and_up_to_the_diagonal(fine: int) -> None:
+    """Places a grain apart may be released fine + 1 steps apart; and far ones are dearer than a Gaussian's square."""
+    space = Space((Fraction(0), Fraction(0)), Fraction(1, 8), (2**18 // fine, 2**18 // fine), fine)
+    law = round_law(10**17, space, Mode.DISTANCE)
+    stretch = 1 + Fraction(2, fine)
+    gaussian = Fraction((fine + 1) ** 2, 2 * law.sigma**2) / space.grain**2
+    assert law.cost_nano > gaussian * NANO
+    farthest = math.ceil(space.reach_steps * stretch)
+    near = lattice_rho(law.sigma**2, farthest // 4, fine)
+    assert near < (whole := lattice_rho(law.sigma**2, farthest, fine))
+    assert law.cost_nano == math.ceil(whole * stretch**2 / space.step**2 * NANO)
