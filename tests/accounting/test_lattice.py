@@ -75,6 +75,25 @@ def test_the_bound_holds_where_changes_are_larger_than_the_variance() -> None:
         assert Fraction(exact_or_bound(Fraction(32), order, 200)) <= price * order * 200**2
 
 
+@pytest.mark.parametrize("gap", [1, 16])
+@pytest.mark.parametrize("reach", [16, 200, 5_000, 200_000])
+@pytest.mark.parametrize("variance", [64, 1_000, 2**20])
+def test_the_price_is_the_module_s_formula_term_by_term(variance: int, reach: int, gap: int) -> None:
+    """The bound has room, so that it holds says little of its terms: each is added up again here, in doubles."""
+    root = math.sqrt(variance)
+    y = math.ceil(math.sqrt((2 * math.log(variance) + 24) * variance)) / variance
+    eta = max(2 / variance, y * y / 6)
+    tail = variance * math.sinh(y) * math.exp(-variance * (y * y - math.cosh(y) + 1))
+    constant = (eta + tail / root) / (root * gap)
+    whole = 1 / (2 * variance) + (2 * gap + 3) / (4 * gap) / variance**2
+    bounds = [2 * whole]
+    for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128):
+        v = (1 + eta) * (order - 1) * reach / variance
+        line = (1 + eta) ** 2 * math.exp(min(v * v / 12, 700)) / (2 * variance) + constant
+        bounds.append(max(line, whole * (1 + 1 / (4 * order * (order - 1)))))
+    assert float(lattice_rho(variance, reach, gap)) == pytest.approx(min(bounds), rel=1e-12)
+
+
 def test_amos_bounds_hold_on_a_grid() -> None:
     """asinh((j + ½)/μ) ≤ log(I_j/I_(j+1)) ≤ (j + ½)/μ + (j + 1)/μ²: the two facts that the proof stands on."""
     with precision(300):

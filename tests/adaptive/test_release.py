@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -23,9 +24,11 @@ from tiers.adaptive.space import Space
 from tiers.adaptive.threshold import halfway, read_threshold
 from tiers.adaptive.tiers import TierRounds, tier_intervals, tier_laws
 from tiers.budget import NANO, Ladder
+from tiers.canonical import Document, canonical_bytes
 from tiers.errors import InvalidParameterError
 from tiers.noise.lattice_gaussian import LatticeGaussian
 from tiers.noise.tsg import TwoSidedGeometric
+from tiers.sampling.words import KeyedWords
 
 PLANE = Space((Fraction(-10), Fraction(-10)), Fraction(1, 16), (321, 321))
 LINE = Space((Fraction(0),), Fraction(1, 8), (801,))
@@ -56,6 +59,31 @@ def test_a_round_adds_its_law_and_no_other(mode: Mode) -> None:
         tail = min(chi2.sf(square, degrees), chi2.cdf(square, degrees))
         assert (tail > 1e-9) == right
     assert abs(noise.mean()) < 6 * sigma / math.sqrt(degrees)
+
+
+def test_a_draw_is_named_by_its_round_its_law_and_whom_it_asks() -> None:
+    """So classes that the floor of σ gives one law share no words; nor does a round that other people are left in."""
+    allowed = np.array([10**17, 10**16, 10**17], np.int64)
+    made = schedule(LINE, Mode.DISTANCE, allowed, even_split(2))
+    assert len({row[0].sigma for row in made.laws}) == 1 < len(made.laws), "two classes, one law"
+    ledger = PeopleLedger(LedgerKind.ZCDP, allowed, np.zeros(3, np.int64))
+    draws: list[bytes] = []
+
+    def streams(draw: Mapping[str, Document]) -> KeyedWords:
+        draws.append(canonical_bytes(dict(draw)))
+        return STREAMS(draw)
+
+    rounds = PeopleRounds(made, np.zeros(3, np.int64), ledger, np.arange(3), streams)
+    shown, _ = rounds(0, np.arange(3))
+    rounds(1, np.arange(3))
+    rounds(1, np.array([0, 1]))
+    assert (len(draws), len(set(draws))) == (6, 5), "who is alone in a class twice is the same draw"
+    assert len(set(shown.tolist())) == 3
+    wider = schedule(LINE, Mode.DISTANCE, np.full(3, NANO), even_split(2))
+    PeopleRounds(wider, np.zeros(3, np.int64), ledger, np.arange(3), streams)(0, np.arange(3))
+    narrower = schedule(LINE, Mode.DISTANCE, np.full(3, 2 * NANO), even_split(2))
+    PeopleRounds(narrower, np.zeros(3, np.int64), ledger, np.arange(3), streams)(0, np.arange(3))
+    assert draws[-1] != draws[-2], "one round of one crowd at two laws"
 
 
 def test_a_repeated_round_gives_the_same_digits_and_no_two_draws_share_any() -> None:

@@ -63,6 +63,22 @@ def test_the_rule_in_force_is_what_was_charged_in_a_ledger_of_rho(fair: Fair) ->
     assert [rule["rule"] for rule in view["rules"] if rule["used"]] == ["reserve"]
 
 
+def test_a_tier_that_came_later_was_not_reserved_and_what_was_credited_stays_spent(fair: Fair) -> None:
+    dataset = fair.dataset(budget="9")
+    product, ann = fair.product(dataset, PEOPLE, tiers=LADDER), fair.person()
+    order = fair.buy(ann, product, "0.25")["receipt"]["order"]
+    before = totals(rules(fair, dataset))
+    late = fair.product(dataset, PEOPLE, title="People, again", tiers=tiers(("2", 9000), ("1", 3000)))
+    assert totals(rules(fair, dataset)) == before, "it is offered, not sold"
+    credit = {"amount_minor": 400, "reason": "pricing error"}
+    made = fair.client.post(f"/v1/orders/{order}/credits", json=credit, headers=fair.operator.headers)
+    assert made.status_code == 201, made.text
+    assert totals(rules(fair, dataset)) == before, "money goes back, what was learned does not"
+    fair.buy(ann, late, "2")
+    after = totals(rules(fair, dataset))
+    assert (before["reserve ρ"], after["reserve ρ"], after["increment ε"]) == ("0.5", "2", "2")
+
+
 def test_bad_deltas_and_other_peoples_datasets_are_refused(fair: Fair) -> None:
     dataset = fair.dataset(budget="9")
     assert totals(rules(fair, dataset))["increment ε"] == "0"

@@ -76,7 +76,8 @@ class Answer(Generic[_Reading]):
     `members` are the people of `ended`, by their places in the ledger; the others had too little budget left for a
     single round, and are counted in `excluded`. `spent` is what each person of the ledger spent on this question.
     `width` is how far off the last estimate of each member may be (NaN where there is none); with 1 − β the decisions
-    of `ended` are right, and no such estimate of an undecided member misses by more.
+    of `ended` are right, and no such estimate of an undecided member misses by more. Where rounds ended early, which
+    was the last one is the noise's choice: such a width is the elimination's, which holds after every round at once.
     """
 
     reading: _Reading
@@ -130,7 +131,9 @@ class Asked:
     def answer(self, reading: _Reading, final: Intervals, before: PeopleLedger) -> Answer[_Reading]:
         spent: Nanos = self.after.spent - before.spent
         excluded, rounds = len(before) - len(self.members), self.ended.answered
-        width = final.width[final.classes, np.maximum(rounds, 1) - 1]
+        place = np.maximum(rounds, 1) - 1
+        last = final.width[final.classes, place]
+        width = np.where(rounds == final.rounds, last, self.intervals.width[final.classes, place])
         width[rounds == 0] = np.nan
         return Answer(reading, self.ended, self.members, excluded, spent, width, self.after)
 
