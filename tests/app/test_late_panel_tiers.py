@@ -159,6 +159,19 @@ def test_a_tier_that_may_not_join_is_refused_and_leaves_nothing(
     assert (files(shop, panel), shop.stored()) == (before, stored)
 
 
+@pytest.mark.parametrize("first", ["round", "tier"])
+def test_a_tier_that_has_the_signal_of_the_one_above_it_is_drawn_in_every_round(shop: Fair, first: str) -> None:
+    """At ε = 0.7 two values at all that the tier at 1 kept vary least: the step between them never resets."""
+    panel, buyer = opened(shop, mechanism="subset", tiers=tiers(("1", 900), ("0.5", 300))), shop.person()
+    deliver(shop, panel, reports=rows(panel, [place % 5 for place in range(40)]))
+    acts_of = [lambda: add(shop, panel, "0.7", 600), lambda: close(shop, panel)]
+    for act in acts_of if first == "tier" else reversed(acts_of):
+        done = act()
+        assert done.status_code == 201, done.text
+    assert buy(shop, buyer, panel, "1").status_code == 201
+    assert replayed(shop, panel).findings == ()
+
+
 def test_a_quote_from_before_is_of_another_price_list(shop: Fair) -> None:
     panel, buyer = panel_with_a_round(shop), shop.person()
     quote = quoted(shop, buyer, panel, "1").json()["quote"]
