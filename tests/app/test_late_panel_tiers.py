@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,11 @@ import pytest
 from app.audit.panel_receipts import verify_any_bundle
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
+from app.errors import ConflictError
 from app.panels import acts
 from app.panels.acts import _folder
+from app.panels.desk import panel_of
+from app.panels.late_tiers import store_tier, with_tier
 from app.panels.mechanism import plan_of
 from app.panels.plans.late import Menu, law_of_late
 from app.panels.replay import replay_round
@@ -178,6 +182,21 @@ def test_a_quote_from_before_is_of_another_price_list(shop: Fair) -> None:
     add(shop, panel, "2", 600)
     assert order(shop, buyer, panel, quote, "k").status_code == 409
     assert buy(shop, buyer, panel, "1").status_code == 201
+
+
+def test_a_tier_that_was_drawn_beside_another_menu_is_not_stored(shop: Fair) -> None:
+    """Two processes at once: what was read before another tier came, or another round, is a menu no more."""
+    panel, keyring, database = panel_with_a_round(shop), shop.market.keyring, shop.market.database
+    for change in (lambda: add(shop, panel, "2", 600), lambda: close(shop, panel)):
+        read = database.read_now(lambda connection: panel_of(connection, panel["panel"]))
+        menu = with_tier(read, Fraction("0.7"), 200)
+        deliver(shop, panel, round=2, reports=rows(panel, [0, 1], seed=2))
+        assert change().status_code == 201
+        before = shop.stored()
+        store = partial(store_tier, keyring=keyring, panel=read, menu=menu, price=200, at="now")
+        with pytest.raises(ConflictError, match="one that changed"):
+            database.submit(store).result()
+        assert shop.stored() == before
 
 
 # --- crashes and losses -----------------------------------------------------------------------------------------------
