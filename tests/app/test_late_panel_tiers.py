@@ -15,6 +15,9 @@ from app.audit.panel_receipts import verify_any_bundle
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
 from app.errors import ConflictError
+from app.log.heads import public_hex, sign
+from app.log.merkle import inclusion_proof, leaf_hash, root_of
+from app.log.panel_leaves import RoundRecord
 from app.panels import acts
 from app.panels.acts import _folder
 from app.panels.desk import panel_of
@@ -25,8 +28,10 @@ from app.panels.replay import replay_round
 from app.settings import Settings
 from app.wire import TierRequest
 from tests.app.panelling import buy, close, deliver, disclosure, lines, opened, order, quoted, reading, reports, rows
+from tests.audit.exports import SIGNER
 from tests.conftest import Fair, open_fair, tiers
 from tiers.budget import Ladder
+from tiers.canonical import canonical_bytes
 from tiers.local.flips import Flips, insertion_flip
 from tiers.local.late import Between
 from tiers.local.subset import Subset
@@ -304,6 +309,37 @@ def test_a_false_disclosure_of_late_tiers_is_found(shop: Fair, change: Any, rule
     head = msgspec.json.decode(shown[0])
     change(head)
     assert rule in wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public]))
+
+
+@pytest.mark.parametrize(
+    ("order_of", "rules"),
+    [
+        (("panel", "round", "added", "drawn", "sale"), set()),
+        (("panel", "added", "drawn", "round", "sale"), {"A4 late-order"}),
+        (("panel", "round", "drawn", "added", "sale"), {"A4 late-order"}),
+        (("panel", "round", "added", "sale", "drawn"), {"A7 sale-of-round"}),
+    ],
+    ids="-".join,
+)
+def test_leaves_that_the_log_has_in_another_order_are_found(
+    shop: Fair, order_of: tuple[str, ...], rules: set[str]
+) -> None:
+    """What the market would show had it logged them so, under its own key: no proof fails, the order alone is wrong."""
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    buy(shop, buyer, panel, "2")
+    shown, _ = disclosure(shop, panel)
+    head = msgspec.json.decode(shown[0])
+    logged = [each for name in order_of for each in (head[name] if isinstance(head[name], list) else [head[name]])]
+    for place, each in enumerate(logged):
+        each["leaf"]["index"] = place
+    record = msgspec.convert(head["round"]["leaf"]["record"], RoundRecord)
+    head["round"]["leaf"]["signature"] = SIGNER.sign(record.encode()).hex()
+    hashes = [leaf_hash(canonical_bytes(each["leaf"])) for each in logged]
+    for place, each in enumerate(logged):
+        each["proof"] = [path.hex() for path in inclusion_proof(hashes, place)]
+    head["head"] = msgspec.to_builtins(sign(len(hashes), root_of(hashes), record.at, 1, SIGNER))
+    assert wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public_hex(SIGNER)])) == rules
 
 
 def test_a_false_report_of_a_shown_tier_is_found(shop: Fair) -> None:
