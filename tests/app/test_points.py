@@ -352,7 +352,11 @@ def test_readings_are_those_of_the_counts_that_were_bought(shop: Fair, sold: Any
     assert sum(float(row["value"]) for row in histogram) == pytest.approx(600, abs=1e-4)
     (middle,) = reading(shop, buyer, panel, "1", {"type": "quantile", "axis": "delay", "share": "0.5"}).json()["values"]
     assert middle["key"] == "short"
-    assert 0 < float(middle["rank_radius"]) < 100
+    alpha = math.tanh(1 / 2)
+    radius = math.sqrt(600 * math.log(2 * 2 / 0.05) / alpha)  # four values: two places on the path, each with two tails
+    assert float(middle["rank_radius"]) == pytest.approx(radius, abs=1e-6)
+    (total,) = reading(shop, buyer, panel, "1", wanted[4][0]).json()["values"]
+    assert float(total["variance_bound"]) == pytest.approx(600 * 5 * (1 / alpha**2 - 1) / 4, abs=1e-6)
 
 
 def test_a_box_along_one_axis_has_the_exact_variance_of_any_people() -> None:
