@@ -16,7 +16,7 @@ import msgspec
 
 from app.errors import StoreUnavailableError
 from app.panels.plans.base import Plan
-from app.panels.rounds import RUN, Engine
+from app.panels.rounds import RUN, Engine, private_file
 from app.panels.spark import Job
 from tiers.budget import decimal_text
 
@@ -50,7 +50,8 @@ def _derived(
             keys=tuple(key.hex() for key in keys),
             laws=tuple(plan.parameters(rank) for rank in ranks),
         )
-        job.write_bytes(msgspec.json.encode(told))
+        with private_file(job) as file:
+            file.write(msgspec.json.encode(told))
         count = _write(reports, plan.width, runs)
         whole = [*command, *map(str, (job, reports, target))]  # the operator's own words, and our paths
         done = subprocess.run(whole, capture_output=True, check=False)  # noqa: S603

@@ -61,7 +61,8 @@ def spending(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
         keys,
         as_json,
         lambda made: (
-            f"verified: {made.devices} devices of {made.panel} in {made.rounds} rounds; "
+            f"verified: {made.devices} devices of {made.panel} in {made.rounds} rounds, "
+            f"all that a log of {made.size} leaves was shown to have; "
             f"the most spent is {made.most_nano} of {made.budget_nano} (10⁻⁹ of ε)"
         ),
     )

@@ -200,8 +200,8 @@ class Checks:
                 continue
         self.need(signed, "A4", "round-signature", f"key {leaf.key}", "no trusted key signed the record")
 
-    def check_record(self, panel: PanelLeaf, leaf: RoundLeaf, sale: PanelSaleLeaf, tiers: int) -> None:
-        """Hold a round's record against its panel, its signature, and a sale of one of its tiers."""
+    def round_of(self, panel: PanelLeaf, leaf: RoundLeaf) -> None:
+        """Hold a round's record against its panel, and its signature."""
         record = leaf.record
         self.signed_record(leaf)
         self.need(
@@ -210,6 +210,11 @@ class Checks:
         planned = (panel.mechanism, panel.size, [(tier.epsilon, tier.law) for tier in panel.tiers])
         said = (record.mechanism, record.domain_size, [(tier.epsilon, tier.law) for tier in record.tiers])
         self.need(planned == said, "A1", "laws-of-panel", record.mechanism, "the panel opened with others")
+
+    def check_record(self, panel: PanelLeaf, leaf: RoundLeaf, sale: PanelSaleLeaf, tiers: int) -> None:
+        """Hold a round's record against its panel, its signature, and a sale of one of its tiers."""
+        record = leaf.record
+        self.round_of(panel, leaf)
         sold = (sale.panel, sale.round) == (record.panel, record.round) and leaf.index < sale.index
         sold = sold and sale.rank < tiers
         self.need(sold, "A7", "sale-of-round", f"leaf {sale.index}", "no sale of this round")

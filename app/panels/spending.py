@@ -38,17 +38,19 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     format: str
     head: TreeHead
     panel: Proved
-    rounds: list[Proved]
+    rounds: Annotated[list[Proved], msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingReport:
     """What a replay came to.
 
-    Args:       most_nano, budget_nano: what the device that spent most has spent, and what each may, in 10⁻⁹ of ε.
+    Args:       rounds: those shown; a file cannot prove that the log has no later one. size: of the log that they are
+                in. most_nano, budget_nano: what the device that spent most has spent, and what each may, in 10⁻⁹ of ε.
     """
 
     panel: str
+    size: int
     rounds: int
     devices: int
     most_nano: int
@@ -94,7 +96,8 @@ def root_of_round(commitments: Iterable[bytes], number: int, cost_nano: int) -> 
 def replay_spending(lines: Iterable[bytes], publics: Collection[str]) -> SpendingReport:
     """Return what an owner's file proves: nobody above the panel's budget, and the rounds as they are in the log.
 
-    Memory grows with rounds, not with devices.
+    Every round costs the top tier's ε of the panel's leaf. Rounds from before the panel was in the log count against
+    the budget as the file tells them; nothing binds them. Memory grows with rounds, not with devices.
 
     Args:       lines: the head, then a line a device, commitments rising: its commitment and its rounds. publics: as
                 in `app.panels.replay.replay_round`.
@@ -118,7 +121,7 @@ def replay_spending(lines: Iterable[bytes], publics: Collection[str]) -> Spendin
         return _replayed(checks, shown, read)
     except (msgspec.MsgspecError, ValueError, LookupError) as error:
         checks.need(False, "A3", "unreadable-spending", "a line a device", type(error).__name__)
-        return SpendingReport("", 0, 0, 0, 0, tuple(checks.found))
+        return SpendingReport("", 0, 0, 0, 0, 0, tuple(checks.found))
 
 
 def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> SpendingReport:
@@ -128,31 +131,35 @@ def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> Spending
     panel = checks.leaf(head, "panel", shown.panel, PanelLeaf)
     rounds = [checks.leaf(head, "round", each, RoundLeaf) for each in shown.rounds]
     if panel is None or None in rounds:
-        return SpendingReport("", 0, 0, 0, 0, tuple(checks.found))
+        return SpendingReport("", 0, 0, 0, 0, 0, tuple(checks.found))
     trees: dict[int, Accumulator] = {}
-    costs: dict[int, int] = {}
     roots: dict[int, tuple[str | None, int]] = {}
-    for place, leaf in enumerate(rounds, start=1):
+    bound, opening = panel.spending is not None, rounds[0]
+    assert opening is not None
+    entered = (opening.index, opening.at) == (panel.index + 1, panel.at)  # a panel from before panels were logged
+    first = max(1, opening.record.round) if entered else 1
+    for place, leaf in enumerate(rounds, start=first):
         assert leaf is not None
         record = leaf.record
-        checks.signed_record(leaf)
-        due = (record.panel, record.round) == (panel.panel, place)
-        checks.need(due, "A4", "round-order", f"round {record.round}", f"round {place} of {panel.panel}")
-        told = record.spent is not None or panel.spending is None
+        checks.round_of(panel, leaf)
+        checks.need(record.round == place, "A4", "round-order", f"round {record.round}", f"round {place} is due")
+        bound = bound or record.spent is not None
+        told = record.spent is not None or not bound
         checks.need(told, "A3", "round-spending", f"round {place}", "no root of what devices spent")
-        roots[place] = record.spent, record.reports
-        costs[place], trees[place] = nano_up(parse_rational("epsilon", record.tiers[0].epsilon)), Accumulator()
+        roots[place], trees[place] = (record.spent, record.reports), Accumulator()
+    cost = nano_up(parse_rational("epsilon", panel.tiers[0].epsilon))
     decoder = msgspec.json.Decoder(tuple[_Name, _Rounds])
     last, devices, most = "", 0, 0
     for line in lines:
         name, taken = decoder.decode(line)
         checks.need(name > last, "A3", "device-once", f"device {devices + 1}", "commitments that do not rise")
         checks.need(taken == sorted(set(taken)), "A3", "device-once", f"device {devices + 1}", "a round told twice")
-        spent = sum(costs[number] for number in taken)
+        spent = cost * len(taken)
         within = spent <= panel.budget_nano
         checks.need(within, "A3", "device-budget", f"device {devices + 1}: {spent}", f"at most {panel.budget_nano}")
         for number in taken:
-            trees[number].append(leaf_hash(_entry(bytes.fromhex(name), number, costs[number])))
+            if number >= first:
+                trees[number].append(leaf_hash(_entry(bytes.fromhex(name), number, cost)))
         last, devices, most = name, devices + 1, max(most, spent)
     for number, (root, reports) in roots.items():
         if root is not None:
@@ -160,4 +167,4 @@ def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> Spending
             checks.need(counted == reports, "A3", "spending-count", f"{reports} reports of round {number}", counted)
             same = trees[number].root().hex() == root
             checks.need(same, "A3", "spending-root", f"round {number}", "other devices than the log binds")
-    return SpendingReport(panel.panel, len(rounds), devices, most, panel.budget_nano, tuple(checks.found))
+    return SpendingReport(panel.panel, head.size, len(rounds), devices, most, panel.budget_nano, tuple(checks.found))

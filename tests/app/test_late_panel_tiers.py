@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
@@ -13,16 +14,24 @@ import pytest
 from app.audit.location_receipts import verify_any_bundle
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
+from app.errors import ConflictError
+from app.log.heads import public_hex, sign
+from app.log.merkle import inclusion_proof, leaf_hash, root_of
+from app.log.panel_leaves import RoundRecord
 from app.panels import acts
 from app.panels.acts import _folder
+from app.panels.desk import panel_of
+from app.panels.late_tiers import store_tier, with_tier
 from app.panels.mechanism import plan_of
 from app.panels.plans.late import Menu, law_of_late
 from app.panels.replay import replay_round
 from app.settings import Settings
 from app.wire import TierRequest
 from tests.app.panelling import buy, close, deliver, disclosure, lines, opened, order, quoted, reading, reports, rows
+from tests.audit.exports import SIGNER
 from tests.conftest import Fair, open_fair, tiers
 from tiers.budget import Ladder
+from tiers.canonical import canonical_bytes
 from tiers.local.flips import Flips, insertion_flip
 from tiers.local.late import Between
 from tiers.local.subset import Subset
@@ -159,12 +168,40 @@ def test_a_tier_that_may_not_join_is_refused_and_leaves_nothing(
     assert (files(shop, panel), shop.stored()) == (before, stored)
 
 
+@pytest.mark.parametrize("first", ["round", "tier"])
+def test_a_tier_that_has_the_signal_of_the_one_above_it_is_drawn_in_every_round(shop: Fair, first: str) -> None:
+    """At ε = 0.7 two values at all that the tier at 1 kept vary least: the step between them never resets."""
+    panel, buyer = opened(shop, mechanism="subset", tiers=tiers(("1", 900), ("0.5", 300))), shop.person()
+    deliver(shop, panel, reports=rows(panel, [place % 5 for place in range(40)]))
+    acts_of = [lambda: add(shop, panel, "0.7", 600), lambda: close(shop, panel)]
+    for act in acts_of if first == "tier" else reversed(acts_of):
+        done = act()
+        assert done.status_code == 201, done.text
+    assert buy(shop, buyer, panel, "1").status_code == 201
+    assert replayed(shop, panel).findings == ()
+
+
 def test_a_quote_from_before_is_of_another_price_list(shop: Fair) -> None:
     panel, buyer = panel_with_a_round(shop), shop.person()
     quote = quoted(shop, buyer, panel, "1").json()["quote"]
     add(shop, panel, "2", 600)
     assert order(shop, buyer, panel, quote, "k").status_code == 409
     assert buy(shop, buyer, panel, "1").status_code == 201
+
+
+def test_a_tier_that_was_drawn_beside_another_menu_is_not_stored(shop: Fair) -> None:
+    """Two processes at once: what was read before another tier came, or another round, is a menu no more."""
+    panel, keyring, database = panel_with_a_round(shop), shop.market.keyring, shop.market.database
+    for change in (lambda: add(shop, panel, "2", 600), lambda: close(shop, panel)):
+        read = database.read_now(lambda connection: panel_of(connection, panel["panel"]))
+        menu = with_tier(read, Fraction("0.7"), 200)
+        deliver(shop, panel, round=2, reports=rows(panel, [0, 1], seed=2))
+        assert change().status_code == 201
+        before = shop.stored()
+        store = partial(store_tier, keyring=keyring, panel=read, menu=menu, price=200, at="now")
+        with pytest.raises(ConflictError, match="one that changed"):
+            database.submit(store).result()
+        assert shop.stored() == before
 
 
 # --- crashes and losses -----------------------------------------------------------------------------------------------
@@ -272,6 +309,37 @@ def test_a_false_disclosure_of_late_tiers_is_found(shop: Fair, change: Any, rule
     head = msgspec.json.decode(shown[0])
     change(head)
     assert rule in wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public]))
+
+
+@pytest.mark.parametrize(
+    ("order_of", "rules"),
+    [
+        (("panel", "round", "added", "drawn", "sale"), set()),
+        (("panel", "added", "drawn", "round", "sale"), {"A4 late-order"}),
+        (("panel", "round", "drawn", "added", "sale"), {"A4 late-order"}),
+        (("panel", "round", "added", "sale", "drawn"), {"A7 sale-of-round"}),
+    ],
+    ids="-".join,
+)
+def test_leaves_that_the_log_has_in_another_order_are_found(
+    shop: Fair, order_of: tuple[str, ...], rules: set[str]
+) -> None:
+    """What the market would show had it logged them so, under its own key: no proof fails, the order alone is wrong."""
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    buy(shop, buyer, panel, "2")
+    shown, _ = disclosure(shop, panel)
+    head = msgspec.json.decode(shown[0])
+    logged = [each for name in order_of for each in (head[name] if isinstance(head[name], list) else [head[name]])]
+    for place, each in enumerate(logged):
+        each["leaf"]["index"] = place
+    record = msgspec.convert(head["round"]["leaf"]["record"], RoundRecord)
+    head["round"]["leaf"]["signature"] = SIGNER.sign(record.encode()).hex()
+    hashes = [leaf_hash(canonical_bytes(each["leaf"])) for each in logged]
+    for place, each in enumerate(logged):
+        each["proof"] = [path.hex() for path in inclusion_proof(hashes, place)]
+    head["head"] = msgspec.to_builtins(sign(len(hashes), root_of(hashes), record.at, 1, SIGNER))
+    assert wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public_hex(SIGNER)])) == rules
 
 
 def test_a_false_report_of_a_shown_tier_is_found(shop: Fair) -> None:

@@ -27,6 +27,8 @@ import pyarrow.parquet as pq
 
 from app.panels.spark import Job, derive_batches
 
+for shown in (Path(sys.argv[1]), Path(sys.argv[1]).parent, Path(sys.argv[2])):
+    assert not shown.stat().st_mode & 0o077, "others may read the keys, or the reports"
 job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Job)
 assert job.laws
 table = pa.concat_tables([pq.read_table(path) for path in Path(sys.argv[2]).glob("*.parquet")])

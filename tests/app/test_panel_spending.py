@@ -13,12 +13,17 @@ from click.testing import CliRunner
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
 from app.cli import main
+from app.log.heads import public_hex, sign
+from app.log.merkle import inclusion_proof, leaf_hash, root_of
 from app.log.panel_leaves import RoundRecord
-from app.panels.acts import _reports
-from app.panels.spending import replay_spending
+from app.panels.acts import _reports, replay_panels
+from app.panels.spending import replay_spending, root_of_round
 from app.settings import Settings
 from tests.app.panelling import close, deliver, opened, rows
+from tests.app.test_panel_upgrade import aged
+from tests.audit.exports import SIGNER
 from tests.conftest import Fair, open_fair
+from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError
 
 
@@ -113,6 +118,86 @@ def test_a_false_file_is_found(shop: Fair, lie: str) -> None:
     assert told != lines
     report = replay_spending([msgspec.json.encode(line) for line in told], [public(shop)])
     assert rule in rules(report)
+
+
+def signed_anew(lines: list[Any]) -> list[bytes]:
+    """The same file, its leaves alone in a log of the market's making: what it would show that lies in the log too."""
+    head, *devices = lines
+    shown = [head["panel"], *head["rounds"]]
+    for place, each in enumerate(shown):
+        each["leaf"]["index"] = place
+    for each in head["rounds"]:
+        record = msgspec.convert(each["leaf"]["record"], RoundRecord)
+        each["leaf"]["signature"] = SIGNER.sign(record.encode()).hex()
+    hashes = [leaf_hash(canonical_bytes(each["leaf"])) for each in shown]
+    for place, each in enumerate(shown):
+        each["proof"] = [step.hex() for step in inclusion_proof(hashes, place)]
+    head["head"] = msgspec.to_builtins(sign(len(hashes), root_of(hashes), head["panel"]["leaf"]["at"], 1, SIGNER))
+    return [msgspec.json.encode(line) for line in (head, *devices)]
+
+
+def _cheaper(lines: list[Any]) -> None:
+    """Another ε of a round than the devices sent at, and the roots that go with it."""
+    for each in lines[0]["rounds"]:
+        record = each["leaf"]["record"]
+        record["tiers"][0]["epsilon"] = "2"
+        names = [bytes.fromhex(name) for name, taken in lines[1:] if record["round"] in taken]
+        record["spent"] = root_of_round(names, record["round"], 2 * 10**9)
+
+
+def _of_another(lines: list[Any]) -> None:
+    lines[0]["rounds"][1]["leaf"]["record"]["panel"] = "panel_other"
+
+
+LOGGED_LIES: dict[str, tuple[Callable[[list[Any]], Any], set[str]]] = {
+    "nothing": (lambda lines: None, set()),
+    "a lower cost": (_cheaper, {"A1 laws-of-panel", "A3 spending-root"}),
+    "a round of another panel": (_of_another, {"A4 panel-of-round"}),
+    "a root that is missing after others": (
+        lambda lines: (
+            lines[0]["rounds"][2]["leaf"]["record"].pop("spent") and lines[0]["panel"]["leaf"].pop("spending")
+        ),
+        {"A3 round-spending"},
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LOGGED_LIES)
+def test_a_lie_that_the_log_tells_too_is_found(shop: Fair, lie: str) -> None:
+    change, due = LOGGED_LIES[lie]
+    lines = [json.loads(line) for line in shown(shop, three_rounds(shop))]
+    change(lines)
+    assert rules(replay_spending(signed_anew(lines), [public_hex(SIGNER)])) == due
+
+
+def test_a_head_or_a_record_of_another_key_proves_nothing(shop: Fair) -> None:
+    lines, market = [json.loads(line) for line in shown(shop, three_rounds(shop))], public(shop)
+    told = signed_anew(copy.deepcopy(lines))
+    assert rules(replay_spending(told, [market])) == {"A4 head-signature", "A4 round-signature"}
+
+
+def test_a_file_without_rounds_is_none_and_a_shorter_one_says_how_far_it_goes(shop: Fair) -> None:
+    lines = [json.loads(line) for line in shown(shop, three_rounds(shop))]
+    del lines[0]["rounds"][2]
+    kept = [line for line in lines[1:] if line[1] != [3]]
+    report = replay_spending([msgspec.json.encode(line) for line in (lines[0], *kept)], [public(shop)])
+    assert (report.verdict, report.rounds, report.size) == ("verified", 2, lines[0]["head"]["size"])
+    lines[0]["rounds"] = []
+    with pytest.raises(AuditError, match="first line"):
+        replay_spending([msgspec.json.encode(lines[0])], [public(shop)])
+
+
+def test_a_panel_from_before_the_log_is_replayed_from_the_round_with_which_it_entered(shop: Fair) -> None:
+    panel, _ = aged(shop)
+    deliver(shop, panel, round=2, reports=rows(panel, [0, 1, 2, 3]))
+    assert close(shop, panel).status_code == 201
+    report = replay_spending(shown(shop, panel), [public(shop)])
+    assert rules(report) == set()
+    assert (report.rounds, report.devices, report.most_nano) == (1, 30, 6 * 10**9)
+    told = [json.loads(line) for line in shown(shop, panel)]
+    next(line for line in told[1:] if line[1] == [1, 2])[1].insert(0, 3)
+    assert rules(replay_spending([msgspec.json.encode(line) for line in told], [public(shop)])) != set()
+    assert [each for each in replay_panels(shop.market) if each[1] == 0] == [(panel["panel"], 0, ())]
 
 
 def test_a_market_that_lets_a_device_report_too_often_is_found_by_its_own_audit(shop: Fair) -> None:

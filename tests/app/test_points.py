@@ -16,7 +16,7 @@ from app.errors import InvalidRequestError
 from app.log.axes import Axis
 from app.log.panel_leaves import PanelLeaf
 from app.panels.device import encode
-from app.panels.grid_readings import Side
+from app.panels.grid_readings import GridTier, Side
 from app.panels.mechanism import choose, plan_of, read_plan
 from app.panels.plans.lists import Lists
 from app.panels.plans.points import PointsPlan
@@ -29,6 +29,7 @@ from tests.conftest import Fair, open_fair, tiers
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError, TierError
 from tiers.local.flips import reflip
+from tiers.metric.products import box_weights, product_variance_estimate
 from tiers.metric.ranges import encode as true_bits
 from tiers.real import to_float
 
@@ -353,7 +354,28 @@ def test_readings_are_those_of_the_counts_that_were_bought(shop: Fair, sold: Any
     assert sum(float(row["value"]) for row in histogram) == pytest.approx(600, abs=1e-4)
     (middle,) = reading(shop, buyer, panel, "1", {"type": "quantile", "axis": "delay", "share": "0.5"}).json()["values"]
     assert middle["key"] == "short"
-    assert 0 < float(middle["rank_radius"]) < 100
+    alpha = math.tanh(1 / 2)
+    radius = math.sqrt(600 * math.log(2 * 2 / 0.05) / alpha)  # four values: two places on the path, each with two tails
+    assert float(middle["rank_radius"]) == pytest.approx(radius, abs=1e-6)
+    (total,) = reading(shop, buyer, panel, "1", wanted[4][0]).json()["values"]
+    assert float(total["variance_bound"]) == pytest.approx(600 * 5 * (1 / alpha**2 - 1) / 4, abs=1e-6)
+
+
+def test_an_estimated_variance_is_held_within_what_any_people_can_give() -> None:
+    """Of one report the estimate of a box's variance may be negative, or above the bound: it is told as neither."""
+    plan = PointsPlan.over((3, 3), Ladder.parse(["0.5"]))
+    axes = [Axis(name=name, unit="step", values=("a", "b", "c")) for name in ("x", "y")]
+    sides = [Side(axis=name, first="b", last="b") for name in ("x", "y")]
+    told = set()
+    for byte in range(16):
+        counts = plan.count(0, byte.to_bytes(plan.width, "little"))
+        tier = GridTier(plan, 0, axes, counts, 1)
+        (row,) = tier.box(sides)
+        weights = box_weights(tier.grid, [(2, 2), (2, 2)])
+        raw, bound = product_variance_estimate(tier.grid, tier.observed, weights), float(row["variance_bound"])
+        assert float(row["variance"]) == pytest.approx(min(max(raw, 0), bound), abs=1e-6)
+        told.add((raw < 0, raw > bound))
+    assert {(True, False), (False, True)} <= told
 
 
 def test_a_box_along_one_axis_has_the_exact_variance_of_any_people() -> None:

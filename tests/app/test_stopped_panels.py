@@ -123,6 +123,7 @@ def test_what_a_thaw_of_a_panel_answered_stops_nothing_again_and_another_panel_s
     assert audited(shop) == "answered"
     found(panel, other)
     assert (audited(shop), set(stopped(shop))) == ("refuted", {panel["panel"]}), "it was mended, and broke again"
+    assert audited(shop) == "refuted", "it has been told now, but its thaw came before"
 
 
 def test_files_of_a_round_that_are_not_mended_stop_their_panel_after_every_thaw(shop: Fair) -> None:

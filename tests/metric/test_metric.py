@@ -116,6 +116,20 @@ def test_prefixes_and_quantiles_of_reports_without_noise() -> None:
     assert rank_radius(grid, 10, Fraction(1, 10)) < rank_radius(grid, 10, Fraction(1, 10), everywhere=True)
 
 
+@pytest.mark.parametrize("miss", [Fraction(1, 20), Fraction(1, 2)])
+@pytest.mark.parametrize(("m", "path"), [(2, 1), (8, 3), (9, 4), (10, 4), (64, 6)])
+def test_a_rank_radius_shares_its_miss_among_both_tails_of_every_place(m: int, path: int, miss: Fraction) -> None:
+    """Each tail of a prefix is at most exp(−D²/2v), v = n·(2α/ε)/(2α)² its proxy; 2L of them must add up to β."""
+    longest = max(len(search(lambda place, at=at: float(place > at), m, Fraction(1))) - 1 for at in range(m))
+    assert longest == path
+    for flips in (HALF, ONE, TWO):
+        epsilon, alpha, people = float(flips.epsilon), math.tanh(float(flips.epsilon) / 2), 70
+        proxy = people * (2 * alpha / epsilon) / (2 * alpha) ** 2
+        for places, everywhere in ((path, False), (m - 1, True)):
+            radius = rank_radius(Grid((m,), flips), people, miss, everywhere=everywhere)
+            assert 2 * places * math.exp(-(radius**2) / (2 * proxy)) == pytest.approx(float(miss), rel=1e-12)
+
+
 @pytest.mark.parametrize("m", [4, 7, 10])
 def test_the_solver_agrees_with_the_closed_forms(m: int) -> None:
     one = np.eye(m)

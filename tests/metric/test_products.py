@@ -179,6 +179,26 @@ def test_the_bar_is_the_least_of_three_each_in_its_own_case() -> None:
     assert half_width(grid, 1, [np.ones(3), np.ones(3)], MISS) == 0
 
 
+@pytest.mark.parametrize("flat", [False, True])
+def test_the_bar_of_cells_is_hoeffding_s_over_what_each_bit_can_move(flat: bool) -> None:
+    """Both tails: 2·exp(−2t²/(n·Σr²)) = β, r of a bit the most that turning it moves a report's part, by enumeration."""
+    grid, people = Grid((3, 3), Flips(Fraction(1))), 11
+    weights = np.add.outer([0.0, 1.0, 5.0], [0.0, 2.0, 3.0]) + np.outer([1.0, -4.0, 2.0], [0.0, 1.0, 7.0]) * (not flat)
+    parts = {}
+    for bits in product((-1, 1), repeat=4):
+        report = [np.array([[*bits[:2], 1]], np.int8), np.array([[*bits[2:], 1]], np.int8)]
+        parts[bits] = cell_sum(grid, grid.observe(report), weights)
+    moved = [
+        max(abs(part - parts[(*bits[:at], -bits[at], *bits[at + 1 :])]) for bits, part in parts.items())
+        for at in range(4)
+    ]
+    span = max(parts.values()) - min(parts.values())
+    assert span**2 > sum(each**2 for each in moved)
+    width = cell_half_width(grid, people, weights, MISS)
+    beta = 2 * math.exp(-2 * width**2 / (people * sum(each**2 for each in moved)))
+    assert beta == pytest.approx(float(MISS), rel=1e-12)
+
+
 def test_a_whole_axis_changes_no_bar() -> None:
     one, two = Grid((5,), ONE), Grid((5, 7), ONE)
     weights = np.array([0.0, 1.0, 4.0, -2.0, 0.0])

@@ -30,7 +30,8 @@ class Between:
     Guarantee:  the joint law of all tiers is the same as if they had been drawn top-down, so the late tier costs nobody
                 anything beyond the tier above it.
     Args:       upper, middle, lower: mechanisms that nest. above, below: reports of the outer two, as their bits.
-    Raises:     NoResidualError: tiers that do not nest. InvalidParameterError: a report that its mechanism cannot give.
+    Raises:     NoResidualError: tiers that do not nest. InvalidParameterError: a report that its mechanism cannot give,
+                or a pair that the two steps cannot: of one signal, neither resets.
     Example:
         >>> from tiers.local.signal import Signal
         >>> laws = [Subset(4, k, Signal.rational(Fraction(s))) for k, s in ((1, "1/2"), (2, "1/3"), (3, "1/4"))]
@@ -46,6 +47,8 @@ class Between:
                 raise InvalidParameterError(name, f"the bits of a set of {law.domain_size} values", report)
             if report.bit_count() != law.subset_size:
                 raise InvalidParameterError(name, f"a set of {law.subset_size} values", report.bit_count())
+        if upper.signal == lower.signal and above & ~below:
+            raise InvalidParameterError("report below", "one that holds the report above", "another")
         self.upper, self.middle, self.lower, self.above, self.below = upper, middle, lower, above, below
         self.first, self.second = keep(upper.signal, middle.signal), keep(middle.signal, lower.signal)
 
@@ -64,7 +67,10 @@ class Between:
             return [lambda end=end: exact(end) for end in ends[:3]]  # type: ignore[misc]
 
         def upto(place: int) -> arb:
-            weights = list(accumulate(self._weights(self.first(), self.second(), exact)))
+            each = self._weights(self.first(), self.second(), exact)
+            if all(weight == 0 for weight in each[place + 1 :]):  # no ball would place a quotient of 1
+                return arb(1)
+            weights = list(accumulate(each))
             return weights[place] / weights[-1]
 
         return [lambda place=place: upto(place) for place in range(3)]  # type: ignore[misc]

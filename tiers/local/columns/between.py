@@ -171,19 +171,26 @@ class FlipsBetween:
         return out
 
 
-def _edges(upper: Subset, middle: Subset, lower: Subset, *, nested: bool) -> list[int]:
+def _edges(upper: Subset, middle: Subset, lower: Subset, *, nested: bool) -> list[int] | None:
+    """Return where the first three laws end; none where no reports meet so: of one signal, neither step resets."""
+    if upper.signal == lower.signal and not nested:
+        return None
     d, a, c = upper.domain_size, upper.subset_size, lower.subset_size
     above, below = (1 << a) - 1, ((1 << c) - 1) << (0 if nested else d - c)
     return [threshold(end, 64) for end in Between(upper, middle, lower, above=above, below=below).cumulated()]
 
 
-def _chosen(edges: list[list[int]], word: Words, nested: Bits) -> tuple[npt.NDArray[np.int64], Bits]:
+def _chosen(edges: list[list[int] | None], word: Words, nested: Bits) -> tuple[npt.NDArray[np.int64], Bits]:
     """Return which of the four laws each word chooses, and which words tie."""
     law, odd = np.full(len(word), 3, np.int64), np.zeros(len(word), np.bool_)
     for flag in (False, True):
-        here = nested == flag
+        here, ends = nested == flag, edges[flag]
+        if ends is None:
+            if here.any():
+                raise InvalidParameterError("report below", "one that holds the report above", "another")
+            continue
         for place in (2, 1, 0):
-            edge = edges[flag][place]
+            edge = ends[place]
             law[here & ((word < np.uint64(edge)) if edge < 2**64 else True)] = place
             odd |= here & (word == np.uint64(edge) if edge < 2**64 else False)
     return law, odd
