@@ -358,7 +358,7 @@ def test_ledgers_are_a_slow_model_s_and_budgets_end_in_the_middle_of_a_sequence(
         due = quoted(shop, buyer, panel, question, budget="3").json()
         sold = order(shop, buyer, panel, due["quote"], due["quote"])
         if sold.status_code != 201:
-            assert (sold.status_code, sold.json()["type"].rsplit("/", 1)[-1]) == (409, "budget-refused")
+            assert (sold.status_code, sold.json()["type"].rsplit("/", 1)[-1]) == (409, "budget-refused"), sold.text
             break
         answers.append(sold.json()["answer"])
         lines = disclosure(shop, panel)[0]

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from app.audit.freezing import freeze
+from app.panels.stopping import stop
 from app.settings import Settings
-from tests.app import panelling, test_bundles
+from tests.app import locating, panelling, test_bundles
 from tests.conftest import PEOPLE, Fair, Person, open_fair
 from tests.contracts.test_lists import lists_of, schema_of
 from tiers.audit.findings import Finding
@@ -38,6 +39,8 @@ def fill(fair: Fair) -> None:
         fair.buy(buyer, product, "1")
     panelling.opened(fair)
     panelling.opened(fair, title="Colours again")
+    for name in ("places", "elsewhere"):
+        locating.opened(fair, name)
     board = {"tiles": [{"product": first["product"], "epsilon": "1", "title": "t"}]}
     for name in ("one", "two", "three"):
         made = fair.client.post("/v1/dashboards", json=board | {"name": name}, headers=analyst.headers)
@@ -50,6 +53,8 @@ def fill(fair: Fair) -> None:
         fair.client.post("/v1/audits", headers=fair.operator.headers)
         fair.client.blocking_portal.call(asyncio.gather, *fair.market.jobs._running.values())
     found = [Finding("A4", "r", "", "", "", chain=each["chain"]) for each in (first, second)]
+    of_log = [Finding("A4", "r", "log", "", "")]
+    fair.market.database.submit(lambda c: stop(c, fair.market.keyring, of_log, "gate", "2026-01-01")).result()
     fair.market.database.submit(lambda c: freeze(c, fair.market.keyring, found, "gate", "2026-01-01")).result()
 
 
@@ -66,7 +71,8 @@ def reader_of(fair: Fair, operation: dict[str, Any]) -> Person:
 
 
 def path_of(fair: Fair, template: str) -> str:
-    (dataset, _) = fair.client.get("/v1/datasets", headers=fair.owner().headers).json()
+    listed = fair.client.get("/v1/datasets", headers=fair.owner().headers).json()
+    dataset = next(each for each in listed if each["name"] == "people")
     return template.format(account=fair._once("buyer").account, dataset=dataset["dataset"])
 
 

@@ -362,6 +362,9 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
         of_panels = text(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'panel%' ORDER BY rowid DESC"
         )
+        connection.execute(text("DROP INDEX ix_jobs_account_id_created_at"))
+        for table in ("rounds", "quotes", "queries", "orders", "panels"):
+            connection.execute(text(f"DROP TABLE location_{table}"))
         for table in connection.execute(of_panels).scalars().all():
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DROP INDEX ix_orders_sale_id"))
@@ -370,6 +373,7 @@ def test_a_store_of_the_previous_release_comes_up_with_all_that_was_sold(setting
             for column in columns:
                 connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
         of_bundles = (
+            "export_frames",
             "threshold_quotes",
             "threshold_orders",
             "loans",

@@ -136,6 +136,7 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
             {
                 "title": "t",
                 "domain": ["a", "b"],
+                "axes": [{"name": "hour", "unit": "one hour", "values": ["8h", "9h"]}],
                 "promise": "values",
                 "mechanism": "auto",
                 "mean_weight": "0.5",
@@ -156,9 +157,14 @@ def samples(shop: Fair, world: dict[str, Any]) -> dict[str, tuple[str, Person, d
             buyer,
             {"round": 1, "epsilon": "1", "reading": {"type": "range", "first": "a", "last": "b"}},
         ),
-        "ThawRequest": (f"/v1/chains/{'c' * 64}/thaw", operator, {"reason": "r"}),
+        "ThawRequest": (f"/v1/chains/{'c' * 64}/thaw", operator, {"reason": "r", "report": "report_1"}),
         "WithdrawalRequest": (f"/v1/products/{product}x/withdrawal", owner, {"reason": "r", "faulty": False}),
         "QuoteRequest": ("/v1/quotes", buyer, {"product": product, "law": law, "epsilon": "1", "within": "5"}),
+        "ThresholdRequest": (
+            f"/v1/products/{product}/threshold-quotes",
+            buyer,
+            {"above": 5, "beta": "0.05", "highest": "1", "key": "Cork"},
+        ),
         "RehearsalRequest": (f"/v1/products/{product}/rehearsal", buyer, {"law": law, "epsilon": "2"}),
         "OrderRequest": ("/v1/orders", buyer, {"quote": "quote_1", "licence": "terms/1"}),
         "CreditRequest": (
