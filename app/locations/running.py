@@ -18,7 +18,6 @@ from tiers.adaptive.asking import drawing
 from tiers.adaptive.release import keyed_streams
 from tiers.adaptive.space import Places
 from tiers.canonical import Document
-from tiers.errors import InvalidParameterError
 
 __all__ = ["Charge", "Kept", "run_question", "streams_name"]
 
@@ -58,18 +57,17 @@ def run_question(
                 round that is run again would charge otherwise than it did. What `charge` raises.
     """
     if not (np.minimum(ledger.remaining, due.budget_nano) >= panel.terms.plan.least).any():
-        raise _nobody(panel, ledger)
+        raise BudgetRefusedError(
+            f"budget: expected somebody with at least ρ {nano_text(panel.terms.plan.least)} left, got nobody",
+            requested=nano_text(panel.terms.plan.least),
+            remaining=nano_text(int(ledger.remaining.max())),
+        )
     question = read_question(due.question)
     keys = {what: opening(secret, panel.id, due.query, what) for what in (TRANSCRIPT, LEDGER, ANSWER)}
     notes = _Notes(panel.terms.people, charged, charge, Transcript(keys[TRANSCRIPT]), keep)
     streams = keyed_streams(secret, streams_name(panel.id, due.query))
     drawn = drawing(panel.terms.plan, places, phi_of(question), ledger, streams, notes)
-    try:
-        answer = ask_rounds(panel.terms, question, due.budget_nano, ledger, drawn)
-    except InvalidParameterError:
-        if notes.rounds or charged:
-            raise
-        raise _nobody(panel, ledger) from None  # before the first charge: what is left pays for no round's noise
+    answer = ask_rounds(panel.terms, question, due.budget_nano, ledger, drawn)
     if len(notes.rounds) < len(charged):
         raise IntegrityError("location ledger: expected the rounds that are written, got fewer")
     document: dict[str, Document] = answer_document(
@@ -89,14 +87,6 @@ def run_question(
         answer=committed(keys[ANSWER], document),
     )
     return Settled(document, leaf, int(answer.spent.max()))
-
-
-def _nobody(panel: LocationPanel, ledger: PeopleLedger) -> BudgetRefusedError:
-    return BudgetRefusedError(
-        f"budget: expected somebody with at least ρ {nano_text(panel.terms.plan.least)} left, got nobody",
-        requested=nano_text(panel.terms.plan.least),
-        remaining=nano_text(int(ledger.remaining.max())),
-    )
 
 
 class _Notes:

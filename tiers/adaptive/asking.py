@@ -14,7 +14,7 @@ from tiers.adaptive.density import DensityReading
 from tiers.adaptive.elimination import Elimination, Estimator, Intervals, Rounds, Values
 from tiers.adaptive.neighbours import NearestReading
 from tiers.adaptive.release import Lipschitz, PeopleRounds, RoundNotes, Streams, released_values
-from tiers.adaptive.rounds import Mode, Schedule, least_budget, schedule
+from tiers.adaptive.rounds import Mode, Schedule, budget_levels, least_budget, schedule
 from tiers.adaptive.space import Places, Space
 from tiers.adaptive.widths import confidence_each
 from tiers.errors import InvalidParameterError
@@ -147,6 +147,8 @@ def ask(plan: Plan, phi: Lipschitz, allowed: Nanos, ledger: PeopleLedger, openin
     members = np.flatnonzero(most >= least)
     if not len(members):
         raise InvalidParameterError("allowances", f"at least one of {least} units or more", int(most.max(initial=0)))
+    classes, levels = budget_levels(most[members])  # rounded down to its class, an allowance may pay for no round
+    members = members[np.array(levels, np.int64)[classes] >= least]
     made = schedule(plan.space, plan.mode, most[members], plan.parts)
     each = confidence_each(_ELIMINATION * plan.beta, len(members), made.rounds)
     intervals = made.intervals(each)
