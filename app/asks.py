@@ -43,7 +43,7 @@ class JobsQuery(IdPageQuery, frozen=True, kw_only=True):
     """Jobs, newest first: those of a `state` and a `kind`."""
 
     state: Literal["running", "done", "failed"] | None = None
-    kind: Literal["audit", "export", "order", "price-audit"] | None = None
+    kind: Literal["audit", "export", "location-order", "order", "price-audit"] | None = None
 
 
 class PanelsQuery(PageQuery, frozen=True, kw_only=True):

@@ -18,10 +18,10 @@ from sqlalchemy import Engine, inspect, make_url, text
 from app.clock import time_text, utc_now
 from app.errors import ConflictError, IntegrityError, InvalidRequestError, StoreBehindError, StoreUnavailableError
 from app.files import copy_private, digest, private, publish
+from app.founding import recorder_of
 from app.keyring import Keyring
 from app.log.heads import TreeHead
 from app.log.journal import current_head
-from app.market import recorder_of
 from app.panels.copying import FOLDER, is_panel_file, panel_files, place_panels
 from app.panels.journal import journals_of
 from app.rollback import Replayed, replay

@@ -9,7 +9,7 @@ from typing import IO
 
 from app.errors import ConflictError
 
-__all__ = ["copy_private", "digest", "is_anothers", "private", "publish"]
+__all__ = ["copy_private", "digest", "is_anothers", "private", "publish", "replace", "sync"]
 
 _OWNED = re.compile(r"(acc_[0-9a-z]+)\.")
 
@@ -53,18 +53,26 @@ def copy_private(source: Path, target: Path) -> None:
 
 def publish(partial: Path, target: Path) -> None:
     """Give a file its name once it is durable, never over another."""
-    handle = os.open(partial, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(partial)
     try:
         os.link(partial, target)
     except FileExistsError:
         raise ConflictError(f"file: expected a new one, got one that exists ({target.name})") from None
     partial.unlink()
-    folder = os.open(target.parent, os.O_RDONLY)
+    sync(target.parent)
+
+
+def replace(partial: Path, target: Path) -> None:
+    """Give a file, or a folder of durable files, its name, in another's place; the name is durable on return."""
+    sync(partial)
+    partial.replace(target)
+    sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Return once a file's bytes, or a folder's names, are durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)

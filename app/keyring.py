@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from app.errors import IntegrityError, InvalidRequestError, StoreUnavailableError
+from app.files import sync
 from app.log.heads import public_hex
 
 __all__ = ["PURPOSES", "ROTATED", "Keyring", "add_key", "repepper"]
@@ -165,7 +166,7 @@ def add_key(path: Path, purpose: str, *, above: int = 0) -> Keyring:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync(path.parent)
     return Keyring.load(path)
 
 
@@ -175,15 +176,7 @@ def _write_new(path: Path, document: Mapping[str, object]) -> None:
         json.dump(document, file)
         file.flush()
         os.fsync(file.fileno())
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(path.parent)
 
 
 def _key(text: object) -> bytes:

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from weakref import WeakValueDictionary
+from typing import Any
 
 import structlog
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
 from app.audit.freezing import freeze
 from app.audit.gate import Gate
@@ -32,31 +32,22 @@ from app.engine.state import ChainState, Tier, answer_document, chain_of_product
 from app.errors import (
     AppError,
     ConflictError,
-    ForkedLogError,
     NotFoundError,
-    StoreBehindError,
-    StoreUnavailableError,
     UnauthorizedError,
 )
 from app.exports.work import EXPORT, export_job
 from app.formats.kept import Renderings
 from app.formats.readings import ReadOff
-from app.jobs.orders import ORDER, OrderJob, order_job
-from app.jobs.runner import Jobs, Kinds
-from app.keyring import Keyring
-from app.log.epochs import log_keys
-from app.log.journal import current_head
-from app.log.witness import Witness
+from app.founding import found_market, recorder_of
+from app.jobs.orders import LOCATION_ORDER, ORDER, OrderJob, order_job
+from app.jobs.runner import Jobs, Kinds, Task
 from app.settings import Settings
-from app.store.database import Database, migrate, open_engine, write_once
+from app.store.database import Database, open_engine
 from app.store.exclusive import Turns
-from app.store.outbox import Outbox
-from app.store.recording import Recorder
-from app.store.redo import RedoFile
 from app.store.rights import Rights, rights_epoch
 from tiers.audit.findings import Finding
 
-__all__ = ["Alert", "Answer", "Market", "found_market", "recorder_of"]
+__all__ = ["Alert", "Answer", "Market"]
 
 Alert = Callable[[str], None]
 """Told the check and the rule of a finding: a closed set, fit for a metric's label."""
@@ -72,47 +63,6 @@ class Answer:
 
     body: bytes
     etag: str
-
-
-def found_market(settings: Settings) -> Keyring:
-    """Create folders, key ring, store and the log's first leaves, where they do not exist; return the key ring.
-
-    A key that is not in the log yet is put there. A store that is behind or forked is left as it is: it can be read.
-
-    Raises:     StoreUnavailableError: there is a market, but its key ring is missing or older than the store's.
-    """
-    settings.prepare()
-    engine = open_engine(settings.database_url)
-    migrate(engine)
-    try:
-        if not settings.keys.exists():
-            _refuse_orphans(engine, settings)
-        keyring = Keyring.load(settings.keys) if settings.keys.exists() else Keyring.create(settings.keys)
-        recorder = recorder_of(settings, keyring)
-        try:
-            write_once(engine, recorder, lambda connection: log_keys(connection, keyring, time_text(utc_now())))
-        except (StoreBehindError, ForkedLogError):
-            pass  # `Market.standing` says so, and every write is refused
-        finally:
-            recorder.close()
-    finally:
-        engine.dispose()
-    return keyring
-
-
-def recorder_of(settings: Settings, keyring: Keyring) -> Recorder:
-    """Return what keeps the store in step with its redo file, and with Redis where there is one."""
-    witness = Witness(settings.redis_url, keyring) if settings.redis_url else None
-    outbox = Outbox(settings.database_url) if settings.database_url.startswith("postgresql") else None
-    return Recorder(keyring, RedoFile(settings.redo), witness, outbox)
-
-
-def _refuse_orphans(engine: Engine, settings: Settings) -> None:
-    """A market without its key ring is not given another: nothing that it sold could be read again."""
-    with engine.connect() as connection:
-        known = current_head(connection) is not None
-    if known or (settings.redo.exists() and settings.redo.stat().st_size > 0):
-        raise StoreUnavailableError("key ring: expected the one of this market, got none (restore it from its backup)")
 
 
 class Market:
@@ -141,7 +91,6 @@ class Market:
         self.renderings = Renderings()
         self.jobs = Jobs(self.database, clock, self.turns, self._kinds())
         self._on_query = on_query
-        self._drawing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._drawers = ThreadPoolExecutor(_DRAWERS, thread_name_prefix="drawer")
 
     def _kinds(self) -> Kinds:
@@ -151,7 +100,13 @@ class Market:
             LOG_AUDIT: lambda _, task: log_audit(self, task),
             ORDER: order_job(self._place_now),
             EXPORT: lambda _, task: export_job(self, task),
+            LOCATION_ORDER: lambda _, task: self._ask_people(task),
         }
+
+    def _ask_people(self, task: Task) -> Mapping[str, Any]:
+        from app.locations.order_jobs import location_order_job  # which holds the market
+
+        return location_order_job(self, task)
 
     async def close(self) -> None:
         """Finish writes and let everything go."""
@@ -260,10 +215,8 @@ class Market:
         self, chain: str, caller: Caller, quote: str, key: str, licence: str | None
     ) -> PlacedOrder:
         """Draw what is due and sell it, one process at a time: who waited sells what another has drawn meanwhile."""
-        lock = self._drawing.setdefault(chain, asyncio.Lock())
-        async with lock:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._drawers, self._draw_in_turn, chain, caller, quote, key, licence)
+        work = partial(self._draw_in_turn, chain, caller, quote, key, licence)
+        return await self.turns.in_line("draw", chain, work, self._drawers)
 
     def _draw_in_turn(self, chain: str, caller: Caller, quote: str, key: str, licence: str | None) -> PlacedOrder:
         """Where others drew in between, so that something else is due, draw again; each chain of the sale in turn."""

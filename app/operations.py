@@ -93,7 +93,7 @@ def compact_command(state: Path, source: Path) -> None:
 @click.command("rotate-key")
 @click.argument("purpose")
 @click.option("--state", type=_STATE, required=True, help="Folder of the market; restart its workers afterwards.")
-@click.option("--reseal", "again", is_flag=True, help="Seal every stored answer under the newest storage key.")
+@click.option("--reseal", "again", is_flag=True, help="Seal what is stored under the newest storage key.")
 def rotate_key(purpose: str, state: Path, again: bool) -> None:
     """Bring a new key of a PURPOSE into force: noise, signing, cache, pepper or storage. Old ones keep their work."""
     from app.rotation import reseal, rotate
@@ -103,7 +103,7 @@ def rotate_key(purpose: str, state: Path, again: bool) -> None:
         number = rotate(settings, purpose)
         click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")
         if again:
-            click.echo(f"sealed anew: {reseal(settings)} answers")
+            click.echo(f"sealed anew: {reseal(settings)} stored values")
 
 
 OPERATORS = (backup_command, restore_command, compact_command, rotate_key)

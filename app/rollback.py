@@ -9,9 +9,9 @@ from app.engine.snapshots import SnapshotFiles
 from app.engine.state import chain_of_product
 from app.engines.errors import EngineError
 from app.errors import AppError, IntegrityError
+from app.founding import recorder_of
 from app.keyring import Keyring
 from app.log.leaves import DrawLeaf, decode
-from app.market import recorder_of
 from app.settings import Settings
 from app.store.database import migrate, open_engine, write_once
 from app.store.redo import RedoRecord

@@ -9,8 +9,8 @@ from granian.constants import Interfaces, Loops
 from granian.log import LogLevels
 
 from app.embedded import embedded_redis
+from app.founding import found_market
 from app.instance import claim_port, claim_state, write_address
-from app.market import found_market
 from app.settings import Settings
 
 __all__ = ["serve"]

@@ -100,7 +100,7 @@ class Telemetry:
         )
         self._stopped = Gauge(
             "tiermarket_stopped_panels",
-            "Panels that an audit has stopped.",
+            "Panels and location panels that an audit has stopped.",
             registry=self._registry,
             multiprocess_mode="mostrecent",
         )

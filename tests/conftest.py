@@ -1,27 +1,43 @@
 """A small market for tests: a store in a temporary folder, people with keys, one dataset, products on demand."""
 
+import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from litestar.testing import TestClient
+from mpmath import mp
 from sqlalchemy import func, select
 
+from app import embedded
 from app.auth.accounts import Role, create_account
+from app.cache import answers, limits
 from app.cache.issued import IssuedAnswers
+from app.catalog import auditing, checking
 from app.embedded import EmbeddedRedis, embedded_redis
+from app.jobs import schedule
+from app.log import witness
 from app.main import build_app
 from app.market import Market
+from app.routes import prices
 from app.settings import Settings
 from app.store.schema import metadata
+from tests.entropy import ENTROPY, drawn_from
 
-# Properties are tried on the same examples in every run: a red run is a defect, never the luck of the draw.
-hypothesis_settings.register_profile("steady", derandomize=True, deadline=None)
+# Properties are tried on the same examples in every run, for as long as that takes: a red run is a defect, never the
+# luck of the draw or a busy machine.
+hypothesis_settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 hypothesis_settings.load_profile("steady")
+
+FOREVER = 1e6  # seconds
 
 COLUMNS = [
     {"name": "person", "type": "text"},
@@ -156,6 +172,17 @@ class Fair:
         lines = self.client.get("/v1/audit/export", headers=auditor.headers).content.splitlines()
         return lines, self.client.get("/v1/keys").json()["signing"]["1"]
 
+    def unwatched(self) -> None:
+        """Leave it to the test to say when jobs whose worker died are looked for."""
+
+        async def stop() -> None:
+            watching = self.market.jobs._watching
+            assert watching is not None
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+        self.client.blocking_portal.call(stop)
+
     def stored(self) -> dict[str, int]:
         """How many rows each table holds: a refusal must leave this as it was (quotes aside, where one was made)."""
         return self.market.database.read_now(
@@ -182,8 +209,9 @@ def tiers(*priced: tuple[str, int]) -> list[dict[str, Any]]:
     return [{"epsilon": epsilon, "price_minor": price} for epsilon, price in priced]
 
 
-def open_fair(settings: Settings) -> Iterator[Fair]:
-    app = build_app(settings)
+def open_fair(settings: Settings, **parts: Any) -> Iterator[Fair]:
+    """A market over HTTP with its operator; `parts` as `build_app` takes them: a clock, a log."""
+    app = build_app(settings, **parts)
     with TestClient(app) as client:
         market: Market = app.state.market
         made = market.database.submit(
@@ -192,6 +220,41 @@ def open_fair(settings: Settings) -> Iterator[Fair]:
             )
         ).result()
         yield Fair(client, market, Person(made.id, "operator", made.api_key))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    ENTROPY.begin(item.nodeid)
+    mp.dps = 60  # of the whole process: an oracle may not have what the test before it left
+
+
+@pytest.fixture(scope="session", autouse=True)
+def entropy() -> Iterator[None]:
+    """Secrets, keys, names and so all noise are the same in every run: the luck of the draw fails no test."""
+    with drawn_from(ENTROPY):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """No test hears of the machine's load: nothing is done by the clock beside it, and what may be waited for is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (schedule, auditing):
+            patch.setattr(module, "_LOOK_SECONDS", FOREVER)
+        for module in (answers, limits, witness):
+            patch.setattr(module, "_WAIT_SECONDS", 120.0)
+        patch.setattr(checking, "ARBITRAGE_SECONDS", 600.0)
+        patch.setattr(prices, "_SIMULATION_SECONDS", 600.0)
+        patch.setattr(embedded, "_SECONDS", 120.0)
+        yield
+
+
+@pytest.fixture
+def dated(tmp_path: Path) -> Iterator[tuple[Fair, list[datetime]]]:
+    """A market whose clock a test moves."""
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+    for fair in open_fair(Settings.at(tmp_path / "m"), clock=lambda: now[0]):
+        yield fair, now
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def postgres() -> Iterator[Callable[[str], str]]:
     data = folder / "data"
     options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=200"
     as_postgres(str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "-E", "UTF8", "-N")
-    control = (str(programs / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "server.log"))
+    control = (str(programs / "pg_ctl"), "-D", str(data), "-w", "-t", "600", "-l", str(folder / "server.log"))
     as_postgres(*control, "-o", options, "start")
     try:
 

@@ -1,5 +1,7 @@
 """One tree of errors for the mathematics: each name states the broken rule and carries the values that broke it."""
 
+from fractions import Fraction
+
 __all__ = [
     "AuditError",
     "BudgetExceededError",
@@ -72,5 +74,6 @@ class TruthChangedError(TierError, ValueError):
 
 def _short(value: object, limit: int = 60) -> str:
     huge = isinstance(value, int) and value.bit_length() > 200
-    text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and huge else repr(value)
+    shown = str(value) if isinstance(value, Fraction) else repr(value)
+    text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and huge else shown
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from app.adaptive.data import Data, Floats, crowd, load, moved, square_km
+from app.adaptive.panel import PanelRow
 from app.errors import InvalidRequestError
 from tiers.accounting.charges import LedgerKind
 from tiers.accounting.people import Nanos, PeopleLedger
@@ -216,6 +217,6 @@ def _named(what: str, name: str, known: dict[str, _Known]) -> _Known:
     return known[name]
 
 
-def document_of(rows: Sequence[Trial | SequenceRow]) -> list[dict[str, object]]:
+def document_of(rows: Sequence[Trial | SequenceRow | PanelRow]) -> list[dict[str, object]]:
     """Return rows as they are printed in JSON."""
     return [asdict(row) for row in rows]

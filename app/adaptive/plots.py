@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from app.adaptive.experiments import SequenceRow, Trial, savings, sequences
+from app.adaptive.panel import PanelRow, panel_rows
 from app.plots import save_figure
 from tiers.adaptive.widths import chi_width, chi_width_bound
 
-__all__ = ["ADAPTIVE_PICTURES", "plot_sequences", "plot_trials", "plot_widths"]
+__all__ = ["ADAPTIVE_PICTURES", "plot_panel", "plot_sequences", "plot_trials", "plot_widths"]
 
 _INK, _ACCENT, _PALE, _GREY = "#1b3a57", "#c4552d", "#9fb6c9", "#777777"
 _COLOURS = {"count": _INK, "density": _ACCENT, "nearest": _GREY}
@@ -76,6 +77,33 @@ def _by_rule(axes: Axes, rows: Sequence[SequenceRow], lengths: Sequence[int], fi
     axes.set_xlabel("m, queries one after the other")
 
 
+def plot_panel(rows: Sequence[PanelRow], path: Path) -> None:
+    """Draw what people of a location panel have left after each question; and how many could still be asked."""
+    numbers = [row.question for row in rows]
+
+    def left(axes: Axes) -> None:
+        axes.plot(numbers, [row.mean_left for row in rows], "o-", color=_INK, label="mean of all people")
+        axes.plot(numbers, [row.least_left for row in rows], "o-", color=_ACCENT, label="whoever has least")
+        axes.plot(numbers, [row.baseline_left for row in rows], "s--", color=_PALE, label="baseline: everybody")
+        axes.set_ylim(0, 1)
+        axes.set_xlabel("questions, one after the other")
+        axes.set_ylabel("share of the budget that is left")
+        axes.set_title(f"a panel of {rows[0].people} people, B = {rows[0].budget} a km²")
+        axes.legend(frameon=False)
+
+    def asked(axes: Axes) -> None:
+        people, least = rows[0].people, rows[0].baseline_left
+        axes.plot(numbers, [row.asked / people for row in rows], "o-", color=_INK, label="adaptive rounds")
+        spent = [float(place * (1 - least) < 1 + 1e-9) for place in numbers]
+        axes.plot(numbers, spent, "s--", color=_PALE, label="baseline")
+        axes.set_ylim(0, 1.05)
+        axes.set_xlabel("questions, one after the other")
+        axes.set_ylabel("share of people who can be asked")
+        axes.legend(frameon=False)
+
+    save_figure((left, asked), path, wide=10.0)
+
+
 def plot_widths(path: Path) -> None:
     """Draw the exact width of a Gaussian vector beside the classical bound, by the chance of a miss."""
 
@@ -104,7 +132,12 @@ def _plot_traffic(path: Path) -> None:
     plot_sequences(list(sequences(people=1000, budget="1", lengths=(2, 5, 10, 15))), path)
 
 
+def _plot_panel(path: Path) -> None:
+    plot_panel(list(panel_rows(people=1000, budget="100", questions=30)), path)
+
+
 ADAPTIVE_PICTURES: dict[str, Callable[[Path], None]] = {
+    "adaptive-panel.svg": _plot_panel,
     "adaptive-savings.svg": _plot_city,
     "adaptive-sequence.svg": _plot_traffic,
     "adaptive-widths.svg": plot_widths,

@@ -5,26 +5,31 @@ told again, as a notice: it freezes nothing a second time and calls for nobody. 
 what an audit did not find in between: it was mended, and has broken again.
 
 Only what stands for good can be answered: a leaf, a record of the log, an alarm of the noise. A head, a file, a check
-that broke are other ones at every audit, whatever their findings are called, and so are the files of a panel's round.
-No chain's thaw speaks for a panel, and no panel's for a chain.
+that broke are other ones at every audit, whatever their findings are called, and so is what a replay finds of a panel's
+rounds or questions. No chain's thaw speaks for a panel, and no panel's for a chain; panels are of devices or of places.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, union_all
 
 from app.audit.digests import report_of
 from app.log.leaves import ReportLeaf, ThawLeaf, decode
 from app.log.panel_leaves import PanelThawLeaf
+from app.store.location_schema import location_panels
 from app.store.panel_schema import panels
 from app.store.schema import audit_reports, chains, leaves, products
 from tiers.audit.findings import Finding, Severity
 
-__all__ = ["Answers", "answers_of", "concerns", "is_panel"]
+__all__ = ["Answers", "answers_of", "concerns", "is_panel", "panels_opened"]
 
 _Key = tuple[str, str, str, str, str | None]
+_OPENED = union_all(
+    select(panels.c.id, panels.c.leaf_index).where(panels.c.leaf_index.is_not(None)),
+    select(location_panels.c.id, location_panels.c.leaf_index),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +87,18 @@ def concerns(finding: Finding, chain: str) -> bool:
 
 
 def is_panel(name: str) -> bool:
-    """Return whether a name is a panel's: a chain's is hex.
+    """Return whether a name is a panel's, of either kind: a chain's is hex.
 
     Example:
-        >>> is_panel("panel_1")
-        True
+        >>> [is_panel(name) for name in ("panel_1", "location_1", "c0ffee")]
+        [True, True, False]
     """
-    return name.startswith("panel_")
+    return name.startswith(("panel_", "location_"))
+
+
+def panels_opened(connection: Connection) -> dict[str, int]:
+    """Return the panels in the log, of either kind, each with the leaf by which it opened."""
+    return {row[0]: row[1] for row in connection.execute(_OPENED)}
 
 
 def answers_of(connection: Connection) -> Answers:
@@ -103,9 +113,8 @@ def answers_of(connection: Connection) -> Answers:
         }
     planned = select(chains.c.id, func.coalesce(func.min(products.c.leaf_index), -1))
     of_products = planned.outerjoin_from(chains, products, products.c.chain_id == chains.c.id).group_by(chains.c.id)
-    opened = select(panels.c.id, panels.c.leaf_index).where(panels.c.leaf_index.is_not(None))
-    found = {row[0]: row[1] for wanted in (of_products, opened) for row in connection.execute(wanted)}
-    return Answers(last, found, told)
+    found = {row[0]: row[1] for row in connection.execute(of_products)}
+    return Answers(last, found | panels_opened(connection), told)
 
 
 def _thaws(connection: Connection) -> tuple[int | None, dict[str, int]]:
@@ -148,7 +157,9 @@ def _told(body: bytes, text: str) -> list[Finding]:
 
 
 def _lasts(finding: Finding) -> bool:
-    """Whether what is found stays the same thing from audit to audit."""
+    """Whether what is found stays the same thing from audit to audit; what a replay of a panel finds does not."""
+    if is_panel(finding.where):
+        return False
     if finding.where.startswith("chain ") and finding.rule != "unreadable-log":
         return True
     return finding.check == "A5" or finding.where.startswith("leaf ") or finding.claimed.startswith("leaf ")

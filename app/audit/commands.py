@@ -5,15 +5,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rich_click as click
 
 from app.errors import AppError
 from app.operations import settings_at, spoken
-
-if TYPE_CHECKING:
-    from app.audit.verify import AuditReport
 
 __all__ = ["audit", "coalition", "receipt", "report", "run", "verify", "verify_receipt", "witness"]
 
@@ -43,6 +40,7 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool,
     from app.audit.export import bounded_lines
     from app.audit.page import report_page
     from app.audit.reports import document_of
+    from app.audit.showing import show_audit
     from app.audit.verify import LINE_LIMIT, verify_export
     from app.audit.watching import Watching
     from app.log.heads import TreeHead
@@ -64,7 +62,7 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool,
     if as_json:
         click.echo(msgspec.json.encode(asdict(made) | {"head": made.head}).decode())
     else:
-        _show(made)
+        show_audit(made)
     sys.exit(1 if made.findings else 0)
 
 
@@ -75,6 +73,7 @@ def verify(export: Path, public_key: str, head_file: Path | None, as_json: bool,
 def run(state: Path, as_json: bool, html: Path | None) -> None:
     """Audit a market's whole log here, keep, sign and log the report, freeze what it refutes. Exits 1 if refuted."""
     from app.audit.reports import audit_market
+    from app.audit.showing import give_report
     from app.market import Market
     from tiers.errors import AuditError
 
@@ -92,7 +91,7 @@ def run(state: Path, as_json: bool, html: Path | None) -> None:
             kept = asyncio.run(work())
         except AuditError as error:
             raise click.ClickException(str(error)) from None
-    _give(kept, as_json=as_json, html=html)
+    give_report(kept, as_json=as_json, html=html)
     sys.exit(1 if kept["verdict"] == "refuted" else 0)
 
 
@@ -110,6 +109,7 @@ def report(
     import msgspec
 
     from app.audit.reports import signed_by
+    from app.audit.showing import give_report
 
     if (state is None) == (file is None):
         raise click.ClickException("report: expected exactly one of --state and --file, got both or neither")
@@ -122,7 +122,7 @@ def report(
         if public_key is not None and not signed_by(kept, public_key):
             click.echo("the report is not signed by this key", err=True)
             sys.exit(2)
-        _give(kept, as_json=as_json, html=html)
+        give_report(kept, as_json=as_json, html=html)
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError):
         raise click.ClickException("report: expected a report as JSON and a public key, got something else") from None
     sys.exit(1 if kept["verdict"] == "refuted" else 0)
@@ -266,40 +266,3 @@ def _kept(state: Path, name: str | None) -> dict[str, Any]:
                 return kept_report(connection, wanted)
         finally:
             engine.dispose()
-
-
-def _give(kept: dict[str, Any], *, as_json: bool, html: Path | None) -> None:
-    import msgspec
-
-    from app.audit.page import report_page
-
-    if html is not None:
-        html.write_text(report_page(kept))
-    if as_json:
-        click.echo(msgspec.json.encode(kept).decode())
-        return
-    click.echo(f"{kept['verdict']}: {kept['leaves']} leaves, {kept['chains']} chains, {kept['sales']} sales")
-    click.echo(f"{kept['opened']} answers opened, {kept['replayed']} of {kept['draws']} draws replayed bit for bit")
-    for reason, count in kept["not_replayable"].items():
-        click.echo(f"not replayable: {count}: {reason}")
-    for found in kept["findings"]:
-        at = f"{found['check']} {found['rule']} at {found['where']}"
-        told = "" if found["severity"] == "breach" else "answered by a thaw: "
-        click.echo(f"{told}{at}: claimed {found['claimed']}, recomputed {found['recomputed']}")
-
-
-def _show(made: "AuditReport") -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    colour = "red" if made.findings else "green"
-    console.print(f"[bold {colour}]{made.verdict}[/]: {made.leaves} leaves, {made.chains} chains, {made.sales} sales")
-    console.print(f"{made.opened} answers opened, {made.replayed} of {made.draws} draws replayed bit for bit")
-    for closed in made.not_replayable[:20]:
-        console.print(f"[dim]not replayable: chain {closed.chain[:12]}, law {closed.law[:12]}: {closed.reason}[/dim]")
-    if len(made.not_replayable) > 20:
-        console.print(f"[dim]not replayable: {len(made.not_replayable) - 20} more[/dim]")
-    for note in made.notes:
-        console.print(f"[dim]note: {note}[/dim]")
-    for finding in made.findings:
-        console.print(f"[red]{finding.text()}[/red]", soft_wrap=True)

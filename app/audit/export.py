@@ -11,6 +11,7 @@ from typing import Annotated, BinaryIO, TypeAlias
 import msgspec
 
 from app.log.heads import TreeHead
+from app.log.leaf_base import Hex
 from app.log.leaves import Leaf
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
 ]
 
 FORMAT = "tiermarket-export/3"
-Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Integer: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(0|-?[1-9][0-9]{0,59})\Z")]
 
 

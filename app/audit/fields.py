@@ -154,6 +154,7 @@ CHECKED: dict[Field, str] = {
     ("location-answer", "question"): "A1 query-identity",
     ("location-answer", "budget_nano"): "A1 query-identity",
     ("location-answer", "rounds"): "A3 round-charge",
+    ("location-answer", "most_nano"): "A3 question-charge",
     ("location-sale", "order"): "A3 one-leaf-an-order",
     ("location-sale", "panel"): "A3 answer-of-sale",
     ("location-sale", "query"): "A3 answer-of-sale",
@@ -194,6 +195,10 @@ PARTLY: dict[Field, str] = {
     ("location-panel", "people"): "no more are asked; that the snapshot holds so many is the owner's word",
     ("location-panel", "budget_nano"): "no question may spend more; each person's sum is replayed from a disclosure",
     ("location-answer", "rounds"): "within the law's price; each person's charge is replayed from a disclosure",
+    (
+        "location-answer",
+        "most_nano",
+    ): "between its rounds' most and their sum; said from a panel's first that says it on; replayed from a disclosure",
     ("location-sale", "price_minor"): "an upper bound; an answer that is held costs nothing",
     ("sale", "price_minor"): "an upper bound; upgrades are credited and analysts pay nothing, and roles are not logged",
 }

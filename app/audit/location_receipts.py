@@ -2,29 +2,27 @@
 
 import hmac
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.audit.locations import LocationAudit
-from app.audit.panel_receipts import PanelBundle, check_papers, verify_panel_bundle
+from app.audit.need import Need
+from app.audit.panel_receipts import PanelBundle, check_papers, check_sale, verify_panel_bundle
 from app.audit.reading import UNREADABLE
 from app.audit.receipts import Bundle, verify_bundle
 from app.errors import AppError
 from app.locations.terms import ADJACENCY, MEASURE, coordinate_of
 from app.locations.transcript import committed
-from app.log.heads import TreeHead, public_key
+from app.log.heads import TreeHead, public_keys
+from app.log.leaf_base import Hex
 from app.log.location_leaves import LocationAnswerLeaf, LocationLeaf, LocationSaleLeaf
-from app.panels.replay import Proved
+from app.log.proofs import Proved
 from tiers.audit.findings import Finding
 from tiers.budget import decimal_text, nano_up
-from tiers.errors import AuditError
 
 __all__ = ["LocationBundle", "verify_any_bundle", "verify_location_bundle"]
-
-_SHARED = ("order", "pseudonym", "price_minor", "currency", "licence")
-_Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class LocationBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +36,7 @@ class LocationBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     panel: Proved
     question: Proved
     sale: Proved
-    opening: _Hash
+    opening: Hex
     answer: dict[str, Any]
 
 
@@ -68,12 +66,7 @@ def verify_location_bundle(bundle: LocationBundle, publics: Collection[str]) -> 
     Args:       publics: the market's public keys (hex), got from elsewhere; one of them must have signed each part.
     Raises:     AuditError: no key, or one that is none.
     """
-    try:
-        trusted = [public_key(public) for public in publics]
-    except ValueError:
-        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
-    if not trusted:
-        raise AuditError("public key: expected at least one, got none")
+    trusted = public_keys(publics)
     found: list[Finding] = []
     try:
         _verify(bundle, trusted, found)
@@ -83,11 +76,8 @@ def verify_location_bundle(bundle: LocationBundle, publics: Collection[str]) -> 
 
 
 def _verify(bundle: LocationBundle, trusted: list[Ed25519PublicKey], found: list[Finding]) -> None:
-    def need(holds: bool, check: str, rule: str, claimed: object, otherwise: str) -> None:
-        if not holds:
-            found.append(Finding(check, rule, "bundle", str(claimed)[:60], otherwise))
-
-    receipt, places = bundle.receipt, {"panel": bundle.panel, "question": bundle.question, "sale": bundle.sale}
+    receipt, need = bundle.receipt, Need(found, "bundle")
+    places = {"panel": bundle.panel, "question": bundle.question, "sale": bundle.sale}
     leaves, hashes = check_papers(receipt, bundle.head, places.items(), trusted, need)
     panel, question, sale = leaves
     if not (
@@ -98,11 +88,7 @@ def _verify(bundle: LocationBundle, trusted: list[Ed25519PublicKey], found: list
         need(False, "A4", "leaf-kind", "leaves of panel, answer and sale", "others")
         return
     need(panel.index < question.index < sale.index, "A4", "leaf-order", "panel, answer, sale", "another order")
-    need(hashes[2] == receipt["leaf_hash"], "A4", "leaf-hash", receipt["leaf_hash"], hashes[2][:16])
-    need(sale.index == receipt["leaf_index"], "A4", "leaf-index", receipt["leaf_index"], str(sale.index))
-    for name in _SHARED:
-        same = getattr(sale, name) == receipt[name]
-        need(same, "A3", "receipt-of-leaf", name, "the receipt says it otherwise than the log")
+    check_sale(receipt, sale, hashes[2], need)
     audit = LocationAudit()
     found += audit.panel(panel, {panel.snapshot: panel.lineage})
     audit.answered[panel.panel] = question.number - 1  # what came before is the auditor's to see
@@ -113,6 +99,9 @@ def _verify(bundle: LocationBundle, trusted: list[Ed25519PublicKey], found: list
     need(said == due, "A1", "promise-of-receipt", said, "the panel's leaf says another")
     spent = nano_up(coordinate_of("budget", str(receipt["epsilon"])))
     need(spent == question.budget_nano, "A1", "budget-of-receipt", receipt["epsilon"], str(question.budget_nano))
+    most, charge = question.most_nano, receipt["charge_nano"]
+    same = most is None or (type(charge) is int and charge in (0, most))
+    need(same, "A3", "charge-of-receipt", charge, f"0 or {most}")
     sealed = committed(bytes.fromhex(bundle.opening), bundle.answer)
     need(hmac.compare_digest(sealed, question.answer), "A7", "commitment", question.answer, sealed[:16])
     need(

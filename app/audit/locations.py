@@ -33,6 +33,7 @@ class LocationAudit:
         self._planned: set[str] = set()
         self.answered: dict[str, int] = {}
         self._questions: dict[str, LocationAnswerLeaf] = {}
+        self._telling: set[str] = set()
 
     def panel(self, leaf: LocationLeaf, snapshots: Mapping[str, str]) -> list[Finding]:
         """Take a panel that opens: on a snapshot of its lineage, the only one on it, with terms that can be kept."""
@@ -74,8 +75,15 @@ class LocationAudit:
         named = query_identity(leaf.panel, leaf.question, leaf.budget_nano)
         need(leaf.query == named, "A1", "query-identity", leaf.query, named[:16])
         need(leaf.query not in self._questions, "A3", "one-answer", leaf.query, "answered before")
+        told = leaf.most_nano is not None  # leaves did not always say it
+        kept = told or leaf.panel not in self._telling
+        need(kept, "A3", "question-charge", "none", "earlier answers of the panel say theirs")
+        if told:
+            self._telling.add(leaf.panel)
         self._questions.setdefault(leaf.query, leaf)
-        need(leaf.budget_nano <= terms.query_nano, "A3", "query-budget", str(leaf.budget_nano), str(terms.query_nano))
+        least, budget = terms.plan.least, leaf.budget_nano
+        payable = least <= budget <= terms.query_nano
+        need(payable, "A3", "query-budget", str(budget), f"{least} to {terms.query_nano}")
         try:
             asked = read_question(leaf.question)
             same = question_text(canonical(terms, asked)) == leaf.question
@@ -83,14 +91,19 @@ class LocationAudit:
         except (msgspec.MsgspecError, AppError, *UNREADABLE) as error:
             need(False, "A1", "question-form", leaf.question, str(error)[:200])
         asked_each = [each.asked for each in leaf.rounds]
-        falling = all(one >= two for one, two in zip([terms.people, *asked_each], asked_each, strict=False))
-        need(
-            falling and len(asked_each) <= terms.rounds, "A3", "rounds", str(asked_each), "never more people, or rounds"
-        )
+        falling = all(one >= two > 0 for one, two in zip([terms.people, *asked_each], asked_each, strict=False))
+        fits = falling and len(asked_each) <= terms.rounds
+        need(fits, "A3", "rounds", str(asked_each), "never more people than before, nobody, or more rounds")
+        if not (payable and fits):
+            return found
         most = [_most(terms, leaf.budget_nano, place) for place in range(len(leaf.rounds))]
         charged = [each.most_nano for each in leaf.rounds]
         within = all(0 < one <= two for one, two in zip(charged, most, strict=True))
         need(within, "A3", "round-charge", str(charged), f"at most {most}")
+        if leaf.most_nano is not None:
+            ends = max(charged), min(sum(charged), budget)
+            whole = ends[0] <= leaf.most_nano <= ends[1]
+            need(whole, "A3", "question-charge", str(leaf.most_nano), f"from {ends[0]} to {ends[1]}")
         return found
 
     def sale(self, leaf: LocationSaleLeaf) -> list[Finding]:
@@ -102,7 +115,8 @@ class LocationAudit:
             return found
         try:
             kind = kind_of(read_question(answered.question))
-            price = list_price(panel.prices_minor.get(kind, -1), answered.budget_nano, panel.query_nano)
+            listed = panel.prices_minor.get(kind)
+            price = -1 if listed is None else list_price(listed, answered.budget_nano, panel.query_nano)
         except (msgspec.MsgspecError, AppError, *UNREADABLE):
             price = -1
         need(0 <= leaf.price_minor <= price, "A3", "location-price", str(leaf.price_minor), f"list {price}")
@@ -120,6 +134,4 @@ def _terms(leaf: LocationLeaf) -> Terms:
 
 def _most(terms: Terms, budget_nano: int, place: int) -> int:
     """Return what a round costs somebody who may spend all of a question's budget: nobody is charged more."""
-    parts = terms.plan.parts
-    units = int(budget_nano * parts[place]) if place < len(parts) else 0
-    return round_law(units, terms.space, terms.plan.mode).cost_nano if units else 0
+    return round_law(int(budget_nano * terms.plan.parts[place]), terms.space, terms.plan.mode).cost_nano

@@ -1,7 +1,7 @@
 """A panel's order verified offline: receipt, leaves of panel, round and sale, inclusion, opening, counts."""
 
 import hmac
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -9,12 +9,14 @@ import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from app.audit.need import Need
 from app.audit.panels import PanelAudit, signed_round
 from app.audit.reading import UNREADABLE
-from app.log import leaves as log_leaves
 from app.log.axes import metric_of
-from app.log.heads import TreeHead, public_key, verify_document
-from app.log.merkle import leaf_hash, verify_inclusion
+from app.log.heads import TreeHead, public_keys, verify_document
+from app.log.leaf_base import Hex
+from app.log.leaves import Leaf
+from app.log.location_leaves import LocationSaleLeaf
 from app.log.panel_leaves import (
     LateDrawLeaf,
     LateTierLeaf,
@@ -25,16 +27,13 @@ from app.log.panel_leaves import (
     round_identity,
     tier_identity,
 )
-from app.panels.replay import Proved
+from app.log.proofs import Proved
 from app.panels.rounds import counts_commitment
 from tiers.audit.findings import Finding
-from tiers.canonical import canonical_bytes
-from tiers.errors import AuditError
 
-__all__ = ["PanelBundle", "check_papers", "verify_panel_bundle"]
+__all__ = ["PanelBundle", "check_papers", "check_sale", "verify_panel_bundle"]
 
 _SHARED = ("order", "pseudonym", "price_minor", "currency", "licence")
-_Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 
 
@@ -51,7 +50,7 @@ class PanelBundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     panel: Proved
     round: Proved
     sale: Proved
-    opening: _Hash
+    opening: Hex
     counts: list[_Count]
     added: list[Proved] = []
     drawn: list[Proved] = []
@@ -63,12 +62,7 @@ def verify_panel_bundle(bundle: PanelBundle, publics: Collection[str]) -> tuple[
     Args:       publics: the market's public keys (hex), got from elsewhere; one of them must have signed each part.
     Raises:     AuditError: no key, or one that is none.
     """
-    try:
-        trusted = [public_key(public) for public in publics]
-    except ValueError:
-        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
-    if not trusted:
-        raise AuditError("public key: expected at least one, got none")
+    trusted = public_keys(publics)
     found: list[Finding] = []
     try:
         _verify(bundle, trusted, publics, found)
@@ -80,11 +74,7 @@ def verify_panel_bundle(bundle: PanelBundle, publics: Collection[str]) -> tuple[
 def _verify(
     bundle: PanelBundle, trusted: list[Ed25519PublicKey], publics: Collection[str], found: list[Finding]
 ) -> None:
-    def need(holds: bool, check: str, rule: str, claimed: object, otherwise: str) -> None:
-        if not holds:
-            found.append(Finding(check, rule, "bundle", str(claimed)[:60], otherwise))
-
-    receipt = bundle.receipt
+    receipt, need = bundle.receipt, Need(found, "bundle")
     places = [("panel", bundle.panel), ("round", bundle.round), ("sale", bundle.sale)]
     late_ones = [("late", each) for each in (*bundle.added, *bundle.drawn)]
     leaves, hashes = check_papers(receipt, bundle.head, [*places, *late_ones], trusted, need)
@@ -93,11 +83,7 @@ def _verify(
         need(False, "A4", "leaf-kind", "leaves of panel, round and sale", "others")
         return
     need(panel.index < closed.index < sale.index, "A4", "leaf-order", "panel, round, sale", "another order")
-    need(hashes[2] == receipt["leaf_hash"], "A4", "leaf-hash", receipt["leaf_hash"], hashes[2][:16])
-    need(sale.index == receipt["leaf_index"], "A4", "leaf-index", receipt["leaf_index"], str(sale.index))
-    for name in _SHARED:
-        same = getattr(sale, name) == receipt[name]
-        need(same, "A3", "receipt-of-leaf", name, "the receipt says it otherwise than the log")
+    check_sale(receipt, sale, hashes[2], need)
     added = [leaf for leaf in late if isinstance(leaf, LateTierLeaf)]
     drawn = [leaf for leaf in late if isinstance(leaf, LateDrawLeaf)]
     _check_round((panel, closed, sale), sorted([*added, *drawn], key=lambda leaf: leaf.index), publics, found)
@@ -126,23 +112,29 @@ def check_papers(
     head: TreeHead,
     proofs: Iterable[tuple[str, Proved]],
     trusted: Sequence[Ed25519PublicKey],
-    need: Callable[[bool, str, str, object, str], None],
-) -> tuple[list[log_leaves.Leaf], list[str]]:
+    need: Need,
+) -> tuple[list[Leaf], list[str]]:
     """Return a bundle's leaves and their hashes: receipt and head signed by trusted keys, each leaf below the head."""
     body = {name: value for name, value in receipt.items() if name != "signature"}
     signed = any(verify_document("receipt", body, str(receipt.get("signature")), key) for key in trusted)
     need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
     need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
-    leaves, hashes = list[log_leaves.Leaf](), list[str]()
+    leaves, hashes = list[Leaf](), list[str]()
     for name, proved in proofs:
-        raw = canonical_bytes(proved.leaf)
-        leaf = log_leaves.decode(raw)
-        path = [bytes.fromhex(step) for step in proved.proof]
-        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
+        leaf, digest, included = proved.read(head)
         need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
         leaves.append(leaf)
-        hashes.append(leaf_hash(raw).hex())
+        hashes.append(digest.hex())
     return leaves, hashes
+
+
+def check_sale(receipt: Mapping[str, Any], sale: PanelSaleLeaf | LocationSaleLeaf, digest: str, need: Need) -> None:
+    """Hold a receipt against its sale's leaf."""
+    need(digest == receipt["leaf_hash"], "A4", "leaf-hash", receipt["leaf_hash"], digest[:16])
+    need(sale.index == receipt["leaf_index"], "A4", "leaf-index", receipt["leaf_index"], str(sale.index))
+    for name in _SHARED:
+        same = getattr(sale, name) == receipt[name]
+        need(same, "A3", "receipt-of-leaf", name, "the receipt says it otherwise than the log")
 
 
 def _check_round(

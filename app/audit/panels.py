@@ -4,6 +4,7 @@ from collections.abc import Mapping, Set
 
 from cryptography.exceptions import InvalidSignature
 
+from app.audit.need import Need
 from app.audit.reading import UNREADABLE
 from app.errors import InvalidRequestError
 from app.log.heads import public_key
@@ -12,8 +13,6 @@ from app.log.panel_leaves import (
     LateTierLeaf,
     PanelLeaf,
     PanelSaleLeaf,
-    PanelStopLeaf,
-    PanelThawLeaf,
     PanelTier,
     RoundLeaf,
 )
@@ -43,7 +42,6 @@ class PanelAudit:
         self.menus: dict[str, list[PanelTier]] = {}
         self.drawn: dict[tuple[str, int], int] = {}
         self._key_hashes: set[str] = set()
-        self._stopped: set[str] = set()
         self._spending: set[str] = set()
 
     def panel(self, leaf: PanelLeaf) -> list[Finding]:
@@ -113,7 +111,6 @@ class PanelAudit:
         if leaf.rank >= drawn:
             need(False, "A3", "tier-of-round", f"tier {leaf.rank}", f"{drawn} tiers drawn before")
             return found
-        need(leaf.panel not in self._stopped, "A3", "panel-stopped", leaf.panel, "no thaw since it was stopped")
         price = menu[leaf.rank].price_minor
         need(leaf.price_minor <= price, "A3", "panel-price", str(leaf.price_minor), f"list {price}")
         need(leaf.currency == panel.currency, "A3", "panel-currency", leaf.currency, panel.currency)
@@ -135,13 +132,16 @@ class PanelAudit:
                 raise ValueError("epsilon: expected its one form, got another")
             if panel.mechanism not in LATE_MECHANISMS or tiers[0] is leaf.tier:
                 raise ValueError("tier: expected one below the top, of a mechanism that admits it, got another")
-            read_plan(panel.mechanism, len(panel.domain), ladder, [tier.law for tier in tiers])
+            metric = read_plan(panel.mechanism, panel.size, ladder, [tier.law for tier in tiers]).metric
         except (*UNREADABLE, InvalidRequestError) as error:
             need(False, "A1", "late-plan", leaf.tier.epsilon, str(error)[:200])
             tiers = [*menu, leaf.tier]
         else:
             prices = [tier.price_minor for tier in tiers]
             need(prices == sorted(prices, reverse=True), "A3", "panel-prices", str(prices), "prices that never rise")
+            due = None if metric is None else metric.across(parse_rational("epsilon", leaf.tier.epsilon))
+            same = leaf.tier.across in (None, due)  # added tiers did not always say it
+            need(same, "A1", "panel-across", str(leaf.tier.across), str(due))
         menu.append(leaf.tier)
         return found
 
@@ -160,22 +160,8 @@ class PanelAudit:
         self._key_hashes.add(leaf.key_hash)
         return found
 
-    def stop(self, leaf: PanelStopLeaf) -> list[Finding]:
-        """Take a stop: of a panel that opened; nothing of it is sold until a thaw."""
-        found, need = needing(leaf.index)
-        need(leaf.panel in self.panels, "A4", "panel-of-stop", leaf.panel, "no earlier panel's leaf")
-        self._stopped.add(leaf.panel)
-        return found
 
-    def thaw(self, leaf: PanelThawLeaf) -> list[Finding]:
-        """Take a thaw: of a panel that was stopped."""
-        found, need = needing(leaf.index)
-        need(leaf.panel in self._stopped, "A4", "stopped-before-thaw", leaf.panel, "not stopped by an earlier leaf")
-        self._stopped.discard(leaf.panel)
-        return found
-
-
-def _check_steps(leaf: PanelLeaf, plan: Plan, need: "_Need") -> None:
+def _check_steps(leaf: PanelLeaf, plan: Plan, need: Need) -> None:
     """Hold what a leaf says of axes and steps against its laws; flips that opened before leaves said it say nothing."""
     axes = leaf.axes or []
     sizes = plan.sizes if isinstance(plan, PointsPlan) else ()
@@ -192,19 +178,10 @@ def _check_steps(leaf: PanelLeaf, plan: Plan, need: "_Need") -> None:
     need(told == across, "A1", "panel-across", str(told), str(across))
 
 
-def needing(index: int) -> "tuple[list[Finding], _Need]":
+def needing(index: int) -> tuple[list[Finding], Need]:
     """Return a list, and what adds a finding about a leaf to it where something does not hold."""
     found: list[Finding] = []
-    return found, _Need(found, f"leaf {index}")
-
-
-class _Need:
-    def __init__(self, found: list[Finding], where: str) -> None:
-        self.found, self.where = found, where
-
-    def __call__(self, holds: bool, check: str, rule: str, claimed: str, otherwise: str) -> None:
-        if not holds:
-            self.found.append(Finding(check, rule, self.where, claimed[:60], otherwise))
+    return found, Need(found, f"leaf {index}")
 
 
 def signed_round(leaf: RoundLeaf, public: str | None) -> bool:

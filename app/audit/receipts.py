@@ -1,27 +1,25 @@
 """What a buyer holds, and how it is verified offline: receipt, leaves of sale and draw, inclusion, opening, answer."""
 
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
+from app.audit.need import Need
 from app.audit.reading import UNREADABLE
-from app.log import leaves as log_leaves
-from app.log.heads import TreeHead, public_key, verify_document
+from app.log.heads import TreeHead, public_keys, verify_document
+from app.log.leaf_base import Hex
 from app.log.leaves import DrawLeaf, SaleLeaf
-from app.log.merkle import leaf_hash, verify_inclusion
+from app.log.proofs import Proved
 from app.queries.readings import joint_half_width
 from tiers.audit.findings import Finding
 from tiers.budget import decimal_text
-from tiers.canonical import canonical_bytes
 from tiers.chain import CONFIDENCE, answer_bytes
-from tiers.errors import AuditError
 from tiers.identity import TierLaw, commitment
 
 __all__ = ["Bundle", "verify_bundle"]
 
 _SHARED = ("order", "pseudonym", "chain", "law", "charge_nano", "price_minor", "currency", "book_version", "licence")
-_Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,12 +33,12 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     receipt: dict[str, Any]
     leaf: dict[str, Any]
     law: dict[str, Any]
-    opening: _Hash
+    opening: Hex
     answer: dict[str, Any]
     head: TreeHead
-    proof: list[_Hash]
+    proof: list[Hex]
     draw: dict[str, Any]
-    draw_proof: list[_Hash]
+    draw_proof: list[Hex]
 
 
 def verify_bundle(bundle: Bundle, publics: Collection[str]) -> tuple[Finding, ...]:
@@ -49,27 +47,16 @@ def verify_bundle(bundle: Bundle, publics: Collection[str]) -> tuple[Finding, ..
     Args:       publics: the market's public keys (hex), got from elsewhere; one of them must have signed each part.
     Raises:     AuditError: no key, or one that is none.
     """
-    try:
-        trusted = [public_key(public) for public in publics]
-    except ValueError:
-        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
-    if not trusted:
-        raise AuditError("public key: expected at least one, got none")
+    trusted = public_keys(publics)
     found: list[Finding] = []
-
-    def need(holds: bool, check: str, rule: str, claimed: object, otherwise: str) -> None:
-        if not holds:
-            found.append(Finding(check, rule, "bundle", str(claimed)[:60], otherwise))
-
+    need = Need(found, "bundle")
     receipt, head = bundle.receipt, bundle.head
     body = {name: value for name, value in receipt.items() if name != "signature"}
     try:
         signature = str(receipt.get("signature"))
         signed = any(verify_document("receipt", body, signature, public) for public in trusted)
         need(signed, "A4", "receipt-signature", f"key {receipt.get('key')}", "no trusted key signed the receipt")
-        raw = canonical_bytes(bundle.leaf)
-        leaf = log_leaves.decode(raw)
-        digest = leaf_hash(raw)
+        leaf, digest, included = Proved(leaf=bundle.leaf, proof=bundle.proof).read(head)
         need(digest.hex() == receipt.get("leaf_hash"), "A4", "leaf-hash", receipt.get("leaf_hash"), digest.hex()[:16])
         sale = isinstance(leaf, SaleLeaf) and leaf.index == receipt.get("leaf_index")
         need(sale, "A4", "leaf-index", receipt.get("leaf_index"), "the leaf of another place or kind")
@@ -77,8 +64,6 @@ def verify_bundle(bundle: Bundle, publics: Collection[str]) -> tuple[Finding, ..
             same = getattr(leaf, name, None) == receipt.get(name)
             need(same, "A3", "receipt-of-leaf", name, "the receipt says it otherwise than the log")
         need(any(head.signed_by(key) for key in trusted), "A4", "head-signature", f"key {head.key}", "no trusted key")
-        path = [bytes.fromhex(step) for step in bundle.proof]
-        included = verify_inclusion(digest, leaf.index, head.size, path, bytes.fromhex(head.root))
         need(included, "A4", "inclusion", f"leaf {leaf.index} of {head.size}", "the proof does not lead to the head")
         _check_draw(bundle, leaf.index, need)
         _check_answer(bundle, need)
@@ -87,12 +72,10 @@ def verify_bundle(bundle: Bundle, publics: Collection[str]) -> tuple[Finding, ..
     return tuple(found)
 
 
-def _check_draw(bundle: Bundle, sold: int, need: Any) -> None:
+def _check_draw(bundle: Bundle, sold: int, need: Need) -> None:
     """The receipt's commitment is the log's: else one buyer could be sold an answer that no auditor ever sees."""
-    receipt, head, raw = bundle.receipt, bundle.head, canonical_bytes(bundle.draw)
-    draw = log_leaves.decode(raw)
-    path, root = [bytes.fromhex(step) for step in bundle.draw_proof], bytes.fromhex(head.root)
-    included = verify_inclusion(leaf_hash(raw), draw.index, head.size, path, root)
+    receipt, head = bundle.receipt, bundle.head
+    draw, _, included = Proved(leaf=bundle.draw, proof=bundle.draw_proof).read(head)
     need(included, "A4", "draw-inclusion", f"leaf {draw.index} of {head.size}", "the proof does not lead to the head")
     if not isinstance(draw, DrawLeaf):
         need(False, "A2", "draw-of-sale", f"leaf {draw.index}", "no draw's leaf")
@@ -103,7 +86,7 @@ def _check_draw(bundle: Bundle, sold: int, need: Any) -> None:
     need(sealed, "A7", "answer-of-draw", receipt["commitment"], draw.commitment[:16])
 
 
-def _check_answer(bundle: Bundle, need: Any) -> None:
+def _check_answer(bundle: Bundle, need: Need) -> None:
     receipt, answer = bundle.receipt, bundle.answer
     law = TierLaw.from_document(bundle.law)
     need(law.identity == receipt["law"], "A1", "law", receipt["law"], law.identity[:16])

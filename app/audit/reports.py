@@ -14,15 +14,14 @@ from app.audit.digests import report_digest, watch_digest
 from app.audit.exporting import export_lines
 from app.audit.freezing import freeze
 from app.audit.resuming import resume
+from app.audit.stopping import body_at, panel_of_finding, stop
 from app.audit.verify import AuditReport, verify_export
 from app.audit.watching import Watching
 from app.clock import new_id, time_text
 from app.errors import AuditFindingError, NotFoundError
-from app.locations.desk import stop_location
 from app.log.heads import public_key, sign_document, verify_document
 from app.log.journal import append, current_head
 from app.log.leaves import ReportLeaf, decode
-from app.panels.stopping import body_at, location_of_finding, panel_of_finding, stop
 from app.store.schema import audit_reports, products
 from tiers.audit.findings import Finding, Severity
 from tiers.audit.watch import WatchState
@@ -87,21 +86,16 @@ def audit_market(market: "Market", progress: Callable[[str], None]) -> dict[str,
 
     def keep(connection: Connection) -> tuple[dict[str, Any], tuple[Finding, ...], list[str], list[str]]:
         answers = answers_of(connection)
-        panel, located = partial(panel_of_finding, connection), partial(location_of_finding, connection)
-        of_chain = _of_chain(connection, report.findings)
-        found = answers.marked(of_chain, lambda finding: panel(finding) or located(finding))
+        panel = partial(panel_of_finding, connection)
+        found = answers.marked(_of_chain(connection, report.findings), panel)
         breaches = tuple(finding for finding in found if finding.severity is Severity.BREACH)
         verdict = "refuted" if breaches else "answered" if found else "verified"
         told = replace(report, verdict=verdict, findings=found)
         kept = _keep(connection, market, told, watching.watch.state(), at)
-        places = {finding: name for finding in breaches if (name := located(finding)) is not None}
-        for finding, name in places.items():
-            stop_location(connection, name, f"{finding.check} {finding.rule}")
-        others = [finding for finding in breaches if finding not in places]
-        of_chains = tuple(finding for finding in others if panel(finding) is None)
+        of_chains = tuple(finding for finding in breaches if panel(finding) is None)
         by = str(kept["report"])
         stopped = freeze(connection, market.keyring, of_chains, by, at, spared=answers.settled)
-        panels = stop(connection, market.keyring, others, by, at, spared=answers.settled)
+        panels = stop(connection, market.keyring, breaches, by, at, spared=answers.settled)
         return kept, breaches, stopped, panels
 
     kept, breaches, stopped, panels = market.database.submit(keep).result()
@@ -120,7 +114,7 @@ def replay_rounds(market: "Market", progress: Callable[[str], None]) -> list[Fin
 
     found: list[Finding] = []
     for panel, number, wrong in replay_panels(market):
-        progress(f"round {number} of {panel} replayed")
+        progress(f"round {number} of {panel} replayed" if number else f"what devices of {panel} spent replayed")
         found += (replace(finding, where=f"{panel}/{number}") for finding in wrong)
     for panel, wrong in replay_locations(market):
         progress(f"questions of {panel} replayed")

@@ -11,6 +11,7 @@ from app.audit.reading import UNREADABLE, Reader, Record
 from app.audit.relations import Relations
 from app.audit.signing import Announcements, Times
 from app.audit.statistics import EdgeCheck
+from app.audit.stopped import StopAudit
 from app.audit.trade import Trade
 from app.log.leaves import (
     BookLeaf,
@@ -73,6 +74,7 @@ class LogAudit:
         self._trade = Trade()
         self._panels = PanelAudit()
         self._locations = LocationAudit()
+        self._stops = StopAudit(self._panels.panels, self._locations.panels)
         self._epochs: set[int] = set()
         self._steps: dict[type, Callable[[Leaf, Record | None], None]] = {
             SaleLeaf: self._sale,
@@ -93,7 +95,7 @@ class LogAudit:
     @property
     def empty(self) -> bool:
         """Return whether no chain was planned so far and no panel opened: nothing to audit."""
-        return not self.plans and not self._panels.panels
+        return not (self.plans or self._panels.panels or self._locations.panels)
 
     def leaf(self, leaf: Leaf) -> None:
         """Take the next leaf of the log."""
@@ -212,7 +214,7 @@ class LogAudit:
     def _panel_sale(self, leaf: Leaf, _record: Record | None) -> None:
         assert isinstance(leaf, PanelSaleLeaf)
         self.sales += 1
-        self.found += self._panels.sale(leaf)
+        self.found += self._panels.sale(leaf) + self._stops.act(leaf)
         self.ledger.paid(leaf.order, leaf.index, leaf.price_minor)
         self._trade.paid(leaf.currency)
 
@@ -222,12 +224,12 @@ class LogAudit:
 
     def _location_answer(self, leaf: Leaf, _record: Record | None) -> None:
         assert isinstance(leaf, LocationAnswerLeaf)
-        self.found += self._locations.answer(leaf)
+        self.found += self._locations.answer(leaf) + self._stops.act(leaf)
 
     def _location_sale(self, leaf: Leaf, _record: Record | None) -> None:
         assert isinstance(leaf, LocationSaleLeaf)
         self.sales += 1
-        self.found += self._locations.sale(leaf)
+        self.found += self._locations.sale(leaf) + self._stops.act(leaf)
         self.ledger.paid(leaf.order, leaf.index, leaf.price_minor)
         self._trade.paid(leaf.currency)
 
@@ -241,11 +243,11 @@ class LogAudit:
             case ThawLeaf():
                 self.ledger.thaw(leaf.chain)
             case PanelStopLeaf():
-                self.found += self._panels.stop(leaf)
+                self.found += self._stops.stop(leaf)
             case PanelThawLeaf():
-                self.found += self._panels.thaw(leaf)
+                self.found += self._stops.thaw(leaf)
             case LateTierLeaf():
-                self.found += self._panels.late_tier(leaf)
+                self.found += self._panels.late_tier(leaf) + self._stops.act(leaf)
             case LateDrawLeaf():
                 self.found += self._panels.late_draw(leaf)
             case _:

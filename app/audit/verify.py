@@ -1,36 +1,32 @@
 """Offline verification of an export in one pass: A4 over the file, A1 to A3 leaf by leaf, A7 chain by chain."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
 from app.audit.export import FORMAT, Header, HeadRecord, KeyRecord, LeafRecord, OpeningRecord, decode_line, read_leaf
-from app.audit.pictures import ChainPicture, picture_of
+from app.audit.opened import OpenedChains
+from app.audit.pictures import ChainPicture
 from app.audit.reading import UNREADABLE
 from app.audit.signers import check_signature, trusted_keys
 from app.audit.signing import check_announced
-from app.audit.statistics import EdgeCheck, opened_edges
+from app.audit.statistics import EdgeCheck
 from app.audit.stream import BROKEN, LogAudit
 from app.log import leaves as log_leaves
-from app.log.heads import TreeHead, public_key
+from app.log.heads import TreeHead, public_keys
 from app.log.leaves import Leaf
 from app.log.merkle import Accumulator, leaf_hash
 from tiers.audit.findings import Finding
-from tiers.audit.provenance import ChainDraws
-from tiers.audit.records import ChainKey, Evidence
-from tiers.audit.replay import NotReplayable, Replay, replay_chain
+from tiers.audit.replay import NotReplayable
 from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError
 
-__all__ = ["FINDINGS_LIMIT", "LINE_LIMIT", "PICTURES_LIMIT", "AuditReport", "ExportAudit", "verify_export"]
+__all__ = ["FINDINGS_LIMIT", "LINE_LIMIT", "AuditReport", "ExportAudit", "verify_export"]
 
 LINE_LIMIT = 2**26
 FINDINGS_LIMIT = 10_000
 """A log that is wrong everywhere is refuted by this many findings; the rest is counted."""
-PICTURES_LIMIT = 24
-"""Chains that a report shows; those with findings come in addition, as many again."""
-_NOTHING = Replay(0, 0, (), (), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +80,7 @@ class ExportAudit:
     """An export while it is read, line by line; no leaf, opening or key is kept longer than its chain needs it."""
 
     def __init__(self, public: str, *, earlier: TreeHead | None, edges: Sequence[EdgeCheck]) -> None:
-        try:
-            public_key(public)
-        except ValueError:
-            raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
+        public_keys([public])
         self._public, self._earlier, self._edges = public, earlier, edges
         self._header: Header | None = None
         self._log = LogAudit(edges)
@@ -96,14 +89,7 @@ class ExportAudit:
         self._checkpoints: list[TreeHead] = []
         self._found: list[Finding] = []
         self._dropped = 0
-        self._openings: dict[ChainKey, tuple[bytes, tuple[int, ...]]] = {}
-        self._keys: dict[ChainKey, bytes] = {}
-        self._chain: str | None = None
-        self._settled: set[str] = set()
-        self._replayed = self._opened = 0
-        self._closed: list[NotReplayable] = []
-        self._pictures: list[ChainPicture] = []
-        self._broken_pictures: list[ChainPicture] = []
+        self._opened = OpenedChains(self._log, edges, self._say)
 
     def line(self, number: int, line: bytes) -> None:
         """Take the next line."""
@@ -131,11 +117,7 @@ class ExportAudit:
         if self._header is None and self._log.leaves == 0 and not self._found:
             raise AuditError("export: expected a header and leaves, got an empty file")
         self._check_head()
-        self._settle()
-        for chain in self._log.chains():
-            if chain not in self._settled:
-                self._chain = chain
-                self._settle()
+        self._opened.finish()
         for finding in self._log.finish():
             self._say(finding)
         self._dropped += self._log.dropped
@@ -153,12 +135,12 @@ class ExportAudit:
             chains=len(self._log.plans),
             draws=self._log.draws,
             sales=self._log.sales,
-            opened=self._opened,
-            replayed=self._replayed,
-            not_replayable=tuple(self._closed),
+            opened=self._opened.opened,
+            replayed=self._opened.replayed,
+            not_replayable=tuple(self._opened.closed),
             head=self._header.head if self._header else None,
             notes=tuple(notes),
-            pictures=(*self._broken_pictures, *self._pictures),
+            pictures=self._opened.pictures,
             dropped=self._dropped,
         )
 
@@ -194,7 +176,7 @@ class ExportAudit:
                     claimed = f"size {record.head.size}"
                     self._say(Finding("A4", "head-in-place", where, claimed, "another log's"))
             case OpeningRecord() | KeyRecord():
-                self._evidence(record, where)
+                self._opened.take(record, where)
 
     def _raw_leaf(self, record: LeafRecord, number: int) -> None:
         """Take a leaf that is not written as a market writes it, or whose hash is another."""
@@ -211,7 +193,7 @@ class ExportAudit:
 
     def _leaf(self, index: int, digest: bytes, leaf: Leaf, number: int) -> None:
         expected = self._frontier.size
-        if self._chain is not None:
+        if self._opened.begun:
             self._say(
                 Finding("A4", "record-order", f"line {number}", "leaves before openings and keys", "a leaf after")
             )
@@ -226,67 +208,6 @@ class ExportAudit:
         self._frontier.append(digest)
         if self._earlier is not None and self._frontier.size == self._earlier.size:
             self._earlier_root = self._frontier.root()
-
-    def _evidence(self, record: OpeningRecord | KeyRecord, where: str) -> None:
-        draw = self._log.provenance.chains.get(record.chain, ChainDraws()).draws.get(record.law)
-        if draw is None and record.chain not in self._settled:  # not kept: a file may hold any number of them
-            place = f"chain {record.chain[:12]}"
-            self._say(Finding("A7", "evidence-of-nothing", place, record.law[:12], "no such draw"))
-            return
-        if record.chain != self._chain:
-            self._settle()
-            self._chain = record.chain
-        if record.chain in self._settled:
-            self._say(Finding("A4", "record-order", where, "one chain's openings and keys together", "more of them"))
-            return
-        name = (record.chain, record.law)
-        if isinstance(record, OpeningRecord):
-            if name in self._openings:
-                self._say(Finding("A4", "repeated-record", where, "one opening a tier", "a second"))
-            enough = 1 + (0 if draw is None else draw.spec.length)
-            answer = tuple(int(value) for value in record.answer[:enough])
-            self._openings[name] = (bytes.fromhex(record.opening), answer)
-        else:
-            if name in self._keys:
-                self._say(Finding("A4", "repeated-record", where, "one key a draw", "a second"))
-            self._keys[name] = bytes.fromhex(record.key)
-
-    def _settle(self) -> None:
-        """Hold what was opened of the chain at hand against its draws, and let both go."""
-        chain = self._chain
-        if chain is None or chain in self._settled:
-            return
-        self._settled.add(chain)
-        drawn = self._log.provenance.chains.get(chain) or ChainDraws()
-        evidence = Evidence(self._openings, self._keys)
-        self._openings, self._keys = {}, {}
-        outcome, found = _NOTHING, list[Finding]()
-        try:
-            outcome = replay_chain(drawn.draws.values(), drawn.issued, evidence)
-            found = [replace(finding, chain=chain) for finding in outcome.findings]
-            for edge in opened_edges(drawn.draws.values(), outcome.answers) if self._edges else ():
-                for check in self._edges:
-                    check.take(edge)
-        except BROKEN as error:
-            wanted = "one that can be checked"
-            found = [Finding("A4", "unreadable-log", f"chain {chain[:12]}", wanted, type(error).__name__, chain=chain)]
-        for finding in found:
-            self._say(finding)
-        self._replayed += outcome.replayed
-        self._opened += outcome.opened
-        self._closed += outcome.not_replayable
-        self._picture(chain, drawn, outcome, found)
-        drawn.draws.clear()
-
-    def _picture(self, chain: str, drawn: ChainDraws, outcome: Replay, found: list[Finding]) -> None:
-        kept = self._broken_pictures if found else self._pictures
-        if len(kept) >= PICTURES_LIMIT or chain not in self._log.plans:
-            return
-        of_log = [finding for finding in self._log.found if finding.chain == chain][:PICTURES_LIMIT]
-        try:
-            kept.append(picture_of(chain, self._log.plans[chain], drawn, outcome, [*of_log, *found]))
-        except BROKEN:
-            return  # the findings stand without a picture
 
     def _check_head(self) -> None:
         if self._header is None:

@@ -1,12 +1,12 @@
 """A witness: it keeps the last head it saw, and refuses a log that does not continue it."""
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
 
 from app.errors import ForkedLogError, InvalidRequestError
+from app.files import replace
 from app.log.heads import TreeHead, public_key
 from app.log.merkle import verify_consistency
 
@@ -51,6 +51,4 @@ def keep_head(path: Path, head: TreeHead) -> None:
     beside = path.with_name(path.name + ".new")
     with beside.open("wb") as file:
         file.write(msgspec.json.encode(head, order="sorted") + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    replace(beside, path)

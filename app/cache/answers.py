@@ -17,6 +17,7 @@ __all__ = ["AnswerCache", "NoCache", "RedisCache", "answer_key"]
 
 _MAC_BYTES = 32
 _PAUSE_SECONDS = 1.0
+_WAIT_SECONDS = 1.0
 _MOST_AT_ONCE = 128
 _log = structlog.get_logger("cache")
 
@@ -73,7 +74,11 @@ class RedisCache:
 
     def __init__(self, url: str, keyring: Keyring) -> None:
         pool = ConnectionPool.from_url(
-            url, max_connections=256, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+            url,
+            max_connections=256,
+            socket_timeout=_WAIT_SECONDS,
+            socket_connect_timeout=_WAIT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
         )
         self._redis: Redis = Redis(connection_pool=pool)
         self._keyring = keyring

@@ -23,6 +23,7 @@ _LEASE_SECONDS = 1.0
 _LEASE_MOST = 1_024
 _AHEAD_FROM = 64
 _PAUSE_SECONDS = 1.0
+_WAIT_SECONDS = 1.0
 _KEPT = 20_000
 _UNIT = 60_000  # a token in parts: a bucket of n a minute gains n parts a millisecond, exactly
 _log = structlog.get_logger("limits")
@@ -95,7 +96,12 @@ class RedisBuckets:
 
     def __init__(self, url: str, local: LocalBuckets) -> None:
         pool = BlockingConnectionPool.from_url(
-            url, max_connections=16, timeout=1, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+            url,
+            max_connections=16,
+            timeout=_WAIT_SECONDS,
+            socket_timeout=_WAIT_SECONDS,
+            socket_connect_timeout=_WAIT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
         )
         self._redis: Redis = Redis(connection_pool=pool)
         self._script = self._redis.register_script(TAKE)

@@ -90,7 +90,8 @@ def nano_of(name: str, text: str) -> int:
     """
     amount = parse_decimal(name, text) * NANO
     if amount.denominator != 1 or not 0 < amount <= _BUDGET_CEILING * NANO:
-        raise InvalidRequestError(f"{name}: expected more than 0, at most {_BUDGET_CEILING}, in steps of 10⁻⁹")
+        rule = f"more than 0, at most {_BUDGET_CEILING}, in steps of 10⁻⁹"
+        raise InvalidRequestError(f"{name}: expected {rule}, got {text}")
     return int(amount)
 
 

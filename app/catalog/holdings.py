@@ -19,34 +19,11 @@ def orders_of(connection: Connection, account: str, *, after: int, count: int) -
     """Return up to `count` orders of an account after leaf `after`, oldest first; a panel is its orders' product."""
     wanted = _sold(orders.c.created_at).where(orders.c.account_id == account, orders.c.leaf_index > after)
     of_products = [
-        OrderView(
-            order=row.id,
-            leaf_index=row.leaf_index,
-            product=row.product_id,
-            title=row.title,
-            chain=row.chain_id,
-            law=row.law,
-            epsilon=row.epsilon,
-            amount_minor=row.amount_minor,
-            currency=row.currency,
-            at=row.created_at,
-        )
+        OrderView.of(row, row.product_id, row.epsilon)
         for row in connection.execute(wanted.order_by(orders.c.leaf_index).limit(count))
     ]
     of_panels = [
-        OrderView(
-            order=row.id,
-            leaf_index=row.leaf_index,
-            product=row.panel_id,
-            title=row.title,
-            chain=row.chain_id,
-            law=row.law,
-            epsilon=_epsilon(row),
-            amount_minor=row.amount_minor,
-            currency=row.currency,
-            at=row.created_at,
-        )
-        for row in _panel_orders(connection, account, after, count)
+        OrderView.of(row, row.panel_id, _epsilon(row)) for row in _panel_orders(connection, account, after, count)
     ]
     of_places = location_orders_of(connection, account, after, count)
     return sorted([*of_products, *of_panels, *of_places], key=lambda order: order.leaf_index)[:count]
@@ -56,17 +33,7 @@ def entitlements_of(connection: Connection, account: str, *, after: int, count: 
     """Return up to `count` tiers that an account may read, in the order in which it first bought them."""
     of_products = _of_products(connection, account, after, count)
     of_panels = [
-        EntitlementView(
-            chain=row.chain_id,
-            law=row.law,
-            rank=row.rank + 1,
-            epsilon=_epsilon(row),
-            product=row.panel_id,
-            title=row.title,
-            order=row.id,
-            leaf_index=row.leaf_index,
-            answer=f"/v1/panels/{row.panel_id}/rounds/{row.number}/tiers/{row.rank}/reports",
-        )
+        EntitlementView.of(row, row.panel_id, row.rank + 1, _epsilon(row), _reports_of(row))
         for row in _panel_orders(connection, account, after, count, first=True)
     ]
     of_places = location_entitlements(connection, account, after, count)
@@ -80,17 +47,7 @@ def _of_products(connection: Connection, account: str, after: int, count: int) -
         .where(entitlements.c.account_id == account, orders.c.leaf_index > after)
     )
     return [
-        EntitlementView(
-            chain=row.chain_id,
-            law=row.law,
-            rank=row.rank,
-            epsilon=row.epsilon,
-            product=row.product_id,
-            title=row.title,
-            order=row.id,
-            leaf_index=row.leaf_index,
-            answer=f"/v1/answers/{row.chain_id}/{row.law}",
-        )
+        EntitlementView.of(row, row.product_id, row.rank, row.epsilon, f"/v1/answers/{row.chain_id}/{row.law}")
         for row in connection.execute(wanted.order_by(orders.c.leaf_index).limit(count))
     ]
 
@@ -168,6 +125,10 @@ def _panel_orders(
 
 def _epsilon(row: Row[Any]) -> str:
     return str(msgspec.json.decode(row.menu_json, type=list[str])[row.rank])
+
+
+def _reports_of(row: Row[Any]) -> str:
+    return f"/v1/panels/{row.panel_id}/rounds/{row.number}/tiers/{row.rank}/reports"
 
 
 def _sold(*more: Any) -> Select[Any]:

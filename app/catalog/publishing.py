@@ -20,7 +20,6 @@ from app.log.journal import append
 from app.log.leaves import PlanLeaf, PlanTier, plain_text
 from app.store.schema import chains, offers, planned_tiers, products
 from pricing.book import PriceBook, TierPrice
-from tiers.accounting.levels import tier_level
 from tiers.budget import decimal_text
 from tiers.chain import PlannedTier
 from tiers.rank import by_accuracy
@@ -54,7 +53,7 @@ def publish(
         _open_chain(connection, keyring, dataset, planned)
     else:
         _join_chain(connection, keyring, dataset, planned, at)
-    ranks = _ranks(connection, planned.chain)
+    known = _known(connection, planned.chain)
     if current is not None:
         refuse_arbitrage(current.ruling)
         on_sale = planned.new.state == LIVE
@@ -64,7 +63,7 @@ def publish(
     new = planned.new
     book = book_of_chain(connection, planned.chain)
     (logged,) = append(
-        connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, book, ranks)]
+        connection, keyring, at, [lambda index: _leaf(index, at, product, dataset, planned, book, known)]
     )
     connection.execute(
         products.insert().values(
@@ -182,11 +181,13 @@ def planned_offer(connection: Connection, dataset: DatasetRow, planned: PlannedP
     return proposed(connection, dataset.snapshot, new)
 
 
-def _ranks(connection: Connection, chain: str) -> Mapping[str, int]:
-    rows = connection.execute(
-        select(planned_tiers.c.law, planned_tiers.c.rank).where(planned_tiers.c.chain_id == chain)
-    )
-    return {row.law: row.rank for row in rows}
+def _known(connection: Connection, chain: str) -> Mapping[str, tuple[int, int]]:
+    """The rank and the level of each law of a chain."""
+    wanted = select(planned_tiers.c.law, planned_tiers.c.rank, planned_tiers.c.level_nano)
+    return {
+        row.law: (row.rank, row.level_nano)
+        for row in connection.execute(wanted.where(planned_tiers.c.chain_id == chain))
+    }
 
 
 def _leaf(
@@ -196,7 +197,7 @@ def _leaf(
     dataset: DatasetRow,
     planned: PlannedProduct,
     book: PriceBook,
-    ranks: Mapping[str, int],
+    known: Mapping[str, tuple[int, int]],
 ) -> PlanLeaf:
     return PlanLeaf(
         index=index,
@@ -209,8 +210,7 @@ def _leaf(
         chain=planned.chain,
         derivation=list(planned.derivation.sentences),
         tiers=[
-            _leaf_tier(dataset, tier, book.price_of(tier.law.identity), ranks[tier.law.identity])
-            for tier in planned.plan.tiers
+            _leaf_tier(tier, book.price_of(tier.law.identity), *known[tier.law.identity]) for tier in planned.plan.tiers
         ],
         currency=book.currency,
         book_version=book.version,
@@ -218,12 +218,12 @@ def _leaf(
     )
 
 
-def _leaf_tier(dataset: DatasetRow, tier: PlannedTier, price_minor: int, rank: int) -> PlanTier:
+def _leaf_tier(tier: PlannedTier, price_minor: int, rank: int, level_nano: int) -> PlanTier:
     return PlanTier(
         rank=rank,
         law=tier.law.document(),
         epsilon=decimal_text(tier.epsilon),
-        level_nano=tier_level(dataset.budget.kind, tier.law),
+        level_nano=level_nano,
         half_width=str(tier.half_width),
         price_minor=price_minor,
     )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import Connection, func, select
 
+from app.catalog.ladders import level_rule
 from app.ledger.budget import nano_text
 from app.store.schema import chains, orders, planned_tiers
 from tiers.accounting.charges import ChargeRule, LedgerKind, charge_rule
@@ -69,9 +70,10 @@ class RulesView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChainSales(NamedTuple):
-    """A chain that was sold: the tiers that it had when it was opened, and its sales in order."""
+    """A chain that was sold: its tiers' levels, the tiers that it had when it was opened, and its sales in order."""
 
     chain: str
+    levels: tuple[tuple[TierLaw, int], ...]
     planned: tuple[TierLaw, ...]
     sold: tuple[Sold, ...]
 
@@ -89,19 +91,20 @@ def sales_of_dataset(connection: Connection, dataset: str) -> list[ChainSales]:
     sales: dict[str, list[tuple[str, int]]] = {}
     for row in connection.execute(counted):
         sales.setdefault(row.chain_id, []).append((row.law, row.times))
-    laws: dict[str, dict[str, TierLaw]] = {}
+    laws: dict[str, dict[str, tuple[TierLaw, int]]] = {}
     opened: dict[str, list[TierLaw]] = {}
     for row in connection.execute(select(planned_tiers).where(planned_tiers.c.chain_id.in_(of_dataset))):
         law = TierLaw.from_document(msgspec.json.decode(row.law_json))
-        laws.setdefault(row.chain_id, {})[row.law] = law
+        laws.setdefault(row.chain_id, {})[row.law] = law, row.level_nano
         if row.added_at is None:
             opened.setdefault(row.chain_id, []).append(law)
     dearest = select(chains.c.id).where(chains.c.dataset_id == dataset).order_by(chains.c.highest_nano.desc())
     return [
         ChainSales(
             chain,
+            tuple(laws[chain].values()),
             tuple(opened.get(chain, ())),
-            tuple(Sold(laws[chain][law], times) for law, times in sales[chain]),
+            tuple(Sold(laws[chain][law][0], times) for law, times in sales[chain]),
         )
         for chain in connection.execute(dearest.order_by(chains.c.id)).scalars()
         if chain in sales
@@ -112,12 +115,13 @@ def rules_view(dataset: str, kind: LedgerKind, sales: Sequence[ChainSales], delt
     """Return what the sales cost by each rule; pure, and slow where a dataset has thousands of chains.
 
     Args:       delta: the δ at which a total in ρ is read as an ε, in (0, 1).
+    Raises:     IntegrityError: stored levels that are not those of their laws.
     Example:
         >>> view = rules_view("data_1", LedgerKind.PURE, [], Fraction(1, 10**6))
         >>> [(rule.rule, rule.unit, rule.total, rule.used) for rule in view.rules][:2]
         [('increment', 'ε', '0', True), ('apart', 'ε', '0', False)]
     """
-    costs = [rule_costs(each.planned, each.sold) for each in sales]
+    costs = [rule_costs(each.planned, each.sold, level_rule(kind, each.chain, each.levels)) for each in sales]
     used = {_used(kind, law) for each in sales for law in (*each.planned, *(sold.law for sold in each.sold))}
     used = used or {"increment" if kind is LedgerKind.PURE else "reserve"}
     return RulesView(

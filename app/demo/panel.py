@@ -1,15 +1,12 @@
 """The demo's panel: each aircraft's device reports its carrier, privately, and three buyers read three tiers of it."""
 
-import csv
-import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from app.demo.client import Person
-from app.demo.flights import CARRIERS
+from app.demo.flights import CARRIERS, Aircraft
 from app.panels.device import encode
 
 __all__ = ["PANEL", "PanelOutcome", "run_panel"]
@@ -38,10 +35,12 @@ class PanelOutcome(msgspec.Struct, frozen=True, kw_only=True):
     sales: list[dict[str, Any]]
 
 
-async def run_panel(owner: Person, buyers: list[tuple[Person, str]], data: Path, flights: str) -> PanelOutcome:
+async def run_panel(
+    owner: Person, buyers: list[tuple[Person, str]], data: Path, fleet: dict[str, Aircraft]
+) -> PanelOutcome:
     """Open the panel, let every aircraft report once, close the round, and sell it to each buyer at an ε."""
     panel = await owner.post("/v1/panels", PANEL)
-    (data / _FILE).write_bytes(_reports(panel, data / flights))
+    (data / _FILE).write_bytes(_reports(panel, fleet))
     path = f"/v1/panels/{panel['panel']}"
     delivery = await owner.post(f"{path}/reports", {"version": 1, "round": 1, "file": _FILE})
     listing = await owner.post(f"{path}/close", {})
@@ -56,16 +55,11 @@ async def run_panel(owner: Person, buyers: list[tuple[Person, str]], data: Path,
     return PanelOutcome(listing=listing, delivery=delivery, sales=sales)
 
 
-def _reports(panel: dict[str, Any], flights: Path) -> bytes:
+def _reports(panel: dict[str, Any], fleet: dict[str, Aircraft]) -> bytes:
     """Every aircraft's report of the carrier of its first flight, encoded where only the device would see it."""
-    carriers: dict[str, str] = {}
-    with zipfile.ZipFile(flights) as archive, archive.open(archive.namelist()[0]) as raw:
-        for row in csv.DictReader(io.TextIOWrapper(raw, "utf-8", newline="")):
-            if row["tailnum"] not in ("", "NA"):
-                carriers.setdefault(row["tailnum"], row["carrier"])
     size, places = len(panel["domain"]), {carrier: place for place, carrier in enumerate(panel["domain"])}
     rows = (
-        {"device": tail, "report": encode(panel["device_law"], size, places[carrier])}
-        for tail, carrier in carriers.items()
+        {"device": tail, "report": encode(panel["device_law"], size, places[each.carrier])}
+        for tail, each in fleet.items()
     )
     return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)

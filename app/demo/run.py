@@ -24,8 +24,8 @@ from app.demo.scenario import Outcome, play
 from app.demo.story import Story
 from app.embedded import die_with_parent, embedded_redis
 from app.errors import StoreUnavailableError
+from app.founding import found_market, recorder_of
 from app.instance import read_address
-from app.market import found_market, recorder_of
 from app.settings import Settings
 from app.store.database import open_engine, write_once
 from tiers.sampling.digits import SAMPLER
@@ -34,7 +34,7 @@ from tiers.sampling.words import STREAM_VERSION
 __all__ = ["demo", "document", "open_operator"]
 
 _PORT = 8000
-_START_SECONDS = 30.0
+_START_SECONDS = 120.0
 
 
 def demo(*, state: Path | None, once: bool, as_json: bool) -> int:
@@ -56,7 +56,8 @@ def demo(*, state: Path | None, once: bool, as_json: bool) -> int:
                 with suppress(KeyboardInterrupt):
                     signal.pause()
                 story.say("Closing the market")
-    return 0 if outcome.audit.get("verdict") == "verified" else 1
+    replayed = outcome.locations.replay if outcome.locations is not None else {}
+    return 0 if outcome.audit.get("verdict") == replayed.get("verdict") == "verified" else 1
 
 
 def open_operator(settings: Settings) -> str:
@@ -100,6 +101,7 @@ def document(outcome: Outcome, redis_is: str) -> dict[str, Any]:
         "bundle": outcome.bundle,
         "threshold": outcome.threshold,
         "panel": msgspec.to_builtins(outcome.panel),
+        "locations": msgspec.to_builtins(outcome.locations),
         "audit": outcome.audit,
         "timings": {name: f"{seconds:.3f}" for name, seconds in outcome.timings.items()},
         "versions": {

@@ -10,9 +10,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from app.demo.client import ApiError, Person
-from app.demo.flights import DATASET, by_airport, products, provide_file, undercut
+from app.demo.flights import (
+    DATASET,
+    Aircraft,
+    airport_points,
+    by_airport,
+    fleet,
+    products,
+    provide_file,
+    undercut,
+)
 from app.demo.panel import PanelOutcome, run_panel
+from app.demo.places import PlacesOutcome, replay_places, run_places
 
 __all__ = ["Outcome", "play"]
 
@@ -29,6 +41,7 @@ class Outcome:
     orders: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
     panel: PanelOutcome | None = None
+    locations: PlacesOutcome | None = None
     bundle: dict[str, Any] = field(default_factory=dict)
     threshold: dict[str, Any] = field(default_factory=dict)
     payout: dict[str, Any] = field(default_factory=dict)
@@ -50,6 +63,7 @@ async def play(base: str, operator_key: str, state: Path, say: Say) -> Outcome:
         await stage.bundle()
         await stage.ask()
         await stage.poll()
+        await stage.locate()
         await stage.pay(operator)
         await stage.audit()
     finally:
@@ -65,14 +79,16 @@ class _Stage:
         self.people: list[Person] = []
         self.cast: dict[str, Person] = {}
         self.product: dict[str, str] = {}
+        self.airports = airport_points()
+        self.fleet: dict[str, Aircraft] = {}
 
     async def gather_people(self, operator: Person) -> None:
         self.say("The operator opens accounts and books deposits")
         for name, role, deposit in (
             ("Olga", "owner", 0),
             ("Ada", "buyer", 40_000),
-            ("Bruno", "buyer", 14_000),
-            ("Chiara", "buyer", 9_000),
+            ("Bruno", "buyer", 15_000),
+            ("Chiara", "buyer", 11_000),
             ("Dev", "buyer", 500),
             ("Ines", "analyst", 0),
             ("Aldo", "auditor", 0),
@@ -172,8 +188,21 @@ class _Stage:
         )
         started = time.perf_counter()
         buyers = [(self.cast[name], epsilon) for name, epsilon in (("Ada", "4"), ("Bruno", "2"), ("Dev", "1"))]
-        self.out.panel = await run_panel(self.cast["Olga"], buyers, self.state / "data", DATASET["file"])
+        self.fleet = fleet(self.airports)
+        self.out.panel = await run_panel(self.cast["Olga"], buyers, self.state / "data", self.fleet)
         self.out.timings["panel_s"] = _since(started)
+
+    async def locate(self) -> None:
+        self.say(
+            "Olga opens a location panel: where each aircraft flies to most, asked in rounds; a ledger an aircraft"
+        )
+        self.say("Ada asks three questions; Bruno and Chiara ask the same again, and nobody is charged for that")
+        started = time.perf_counter()
+        ada, bruno, chiara = (self.cast[name] for name in ("Ada", "Bruno", "Chiara"))
+        buyers = [(ada, bruno), (ada, chiara), (ada, chiara)]
+        data = self.state / "data"
+        self.out.locations = await run_places(self.cast["Olga"], buyers, data, self.fleet, self.airports)
+        self.out.timings["locations_s"] = _since(started)
 
     async def pay(self, operator: Person) -> None:
         self.say("The operator pays the owner what is due")
@@ -209,7 +238,9 @@ class _Stage:
 
     async def audit(self) -> None:
         auditor = self.cast["Aldo"]
-        self.say("Aldo, the auditor, downloads the release log and verifies it offline")
+        self.say(
+            "Aldo, the auditor, downloads the release log and verifies it offline, and replays the aircraft's ledgers"
+        )
         keys = (await auditor.get("/v1/keys")).json()["signing"]
         self.out.public_key = keys[max(keys, key=int)]
         file = self.state / "export.ndjson"
@@ -217,10 +248,15 @@ class _Stage:
         self.out.export = str(file)
         command = [sys.executable, "-m", "app.cli", "audit", "verify", str(file)]
         command += ["--public-key", self.out.public_key, "--json"]
-        started = time.perf_counter()
-        ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+        located, started = self.out.locations, time.perf_counter()
+        assert located is not None
+        ran, replayed = await asyncio.gather(
+            asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False),
+            replay_places(auditor, located.listing["panel"], self.state, self.out.public_key),
+        )
         self.out.timings["verify_offline_s"] = _since(started)
         self.out.audit = json.loads(ran.stdout)
+        self.out.locations = msgspec.structs.replace(located, replay=replayed)
 
 
 def _since(started: float) -> float:

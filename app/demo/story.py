@@ -11,6 +11,7 @@ from rich.text import Text
 
 from app.demo.flights import CARRIERS
 from app.demo.panel import PanelOutcome
+from app.demo.places import PlacesOutcome
 from app.demo.scenario import Outcome
 from pricing.money import Money
 
@@ -50,6 +51,8 @@ class Story:
         if outcome.panel is not None:
             out.print(Rule(f"[bold]{outcome.panel.listing['title']}[/bold]", align="left"))
             out.print(_panel(outcome.panel), "\n")
+        if outcome.locations is not None:
+            self._locations(outcome.locations)
         out.print(Rule("[bold]Refused[/bold]", align="left"))
         for refusal in outcome.refusals:
             out.print(_refusal(refusal))
@@ -60,6 +63,13 @@ class Story:
         out.print(Rule("[bold]Audit[/bold]", align="left"))
         out.print(_audit(outcome.audit, outcome.public_key))
         out.print(f"[dim]Took {outcome.timings['total_s']:.1f} s.[/dim]")
+
+    def _locations(self, told: PlacesOutcome) -> None:
+        out = self._out
+        out.print(Rule(f"[bold]{told.listing['title']}[/bold]", align="left"))
+        out.print(_places(told))
+        out.print(_places_promise(told.listing))
+        out.print(_places_ledger(told), "\n")
 
 
 def _value(order: dict[str, Any], place: int) -> str:
@@ -145,6 +155,62 @@ def _panel(panel: PanelOutcome) -> Table:
         name = Text.assemble(key, (f" {CARRIERS[key]}", "dim"))
         table.add_row(name, *(f"{round(float(sale['reading']['values'][place]['value'])):,}" for sale in panel.sales))
     return table
+
+
+def _places(told: PlacesOutcome) -> Table:
+    """One row a question: who asked first paid for the people's budgets, who asked again for the answer alone."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("question", "answer", "bought by", "ρ an aircraft", "saved"):
+        table.add_column(title, justify="right" if title in ("ρ an aircraft", "saved") else "left")
+    for asked in told.questions:
+        first, again = asked["sales"]
+        paid = Money(first["receipt"]["price_minor"], first["receipt"]["currency"]).text()
+        table.add_row(
+            asked["words"],
+            f"[bold]{_place_answer(first['answer'])}[/bold]",
+            f"{first['buyer']} [dim]({paid})[/dim], then {again['buyer']}",
+            f"{float(asked['mean_charged']):.6f}, then {asked['charged_again']}",
+            f"{100 * float(asked['saved_share']):.0f} %",
+        )
+    return table
+
+
+def _place_answer(answer: dict[str, Any]) -> str:
+    match answer["kind"]:
+        case "range":
+            return f"{answer['estimate']:,} ({answer['low']:,} to {answer['high']:,})"
+        case "density":
+            low, middle, high = (f"{float(answer[name]):.3f}" for name in ("low", "estimate", "high"))
+            return f"{middle} ({low} to {high})"
+    nearer = "the nearest" if answer["exact"] else f"at most {float(answer['farther']):,.0f} km too far"
+    return f"{len(answer['people'])}, {nearer}"
+
+
+def _places_promise(listing: dict[str, Any]) -> str:
+    promise = listing["promise"]
+    rho, unit = Fraction(promise["budget"]), promise["unit"]
+    near, far = (f"{float(rho * apart**2):g} at {apart} {unit}" for apart in (10, 100))
+    whole, diagonal = (f"{float(promise[name]):,.0f}" for name in ("rho_whole", "diagonal"))
+    across = f"{whole} at opposite ends of the space (Λ = {diagonal} {unit})"
+    return (
+        f"Bars hold with {100 - 100 * float(listing['beta']):.0f} %. Each of {listing['people']:,} aircraft may spend "
+        f"ρ = {promise['budget']} × distance² in all: {near}, {far}, {across}. "
+        "That hides in which part of a city an aircraft is at home, not in which city. The products above count the "
+        "same aircraft and promise something else; what is lost to both adds up."
+    )
+
+
+def _places_ledger(told: PlacesOutcome) -> str:
+    ledger, replay = told.ledger, told.replay
+    least, mean, most = (f"{float(ledger[f'{which}_left']):.6f}" for which in ("least", "mean", "most"))
+    left = Fraction(ledger["budget"]) - sum(Fraction(asked["budget"]) for asked in told.questions)
+    return (
+        f"Left of {ledger['budget']} after {ledger['answered']} answers: {least} to {most}, {mean} on average; asking "
+        f"everybody once a question would have left {float(left):g}. "
+        f"Saved: {100 * float(ledger['saved_share']):.0f} % of what those who were asked could have paid.\n"
+        f"Aldo replays it offline: [bold]{replay['verdict']}[/bold], {replay['answers']} answers, "
+        f"{replay['charges']:,} charges; nobody spent more than {replay['most_spent_nano'] / 1e9:.6f}."
+    )
 
 
 def _refusal(refusal: dict[str, Any]) -> str:

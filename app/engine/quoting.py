@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, Row, select
 
 from app.auth.accounts import Caller, Role
 from app.catalog.books import book_of_chain
@@ -19,6 +19,7 @@ from app.catalog.products import INTERNAL, LIVE, PART, WITHDRAWN
 from app.catalog.search import PUBLIC
 from app.catalog.views import product_view
 from app.clock import later, new_id, time_text
+from app.engine.kept import QUOTE_SECONDS, drop_lapsed
 from app.engine.lines import SaleLine, priced_lines, refuse_above_ceiling
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
 from app.errors import ConflictError, InvalidRequestError, NotFoundError, QuoteExpiredError, UnknownTierError
@@ -34,8 +35,6 @@ from pricing.quote import Quote, cheapest_within, confirm
 from tiers.budget import decimal_text, parse_decimal, parse_epsilon
 
 __all__ = [
-    "KEPT_SECONDS",
-    "QUOTE_SECONDS",
     "Selection",
     "check_licence",
     "confirm_quote",
@@ -44,9 +43,6 @@ __all__ = [
     "quotes_of",
     "refuse_off_sale",
 ]
-
-QUOTE_SECONDS = 900
-KEPT_SECONDS = 3_600  # how long a lapsed quote is still known as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +129,8 @@ def _store(
     bundle: str | None = None,
     version: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Store a quote for each line, each naming the next as its companion.
-
-    The caller's quotes that lapsed a while ago are deleted: nothing refers to them, and they would pile up for ever.
-    """
-    over = time_text(later(now, -KEPT_SECONDS))
-    connection.execute(delete(quotes).where(quotes.c.account_id == caller.id, quotes.c.expires_at < over))
+    """Store a quote for each line, each naming the next as its companion."""
+    drop_lapsed(connection, quotes, caller, now)
     names = [new_id("quote") for _ in lines]
     expires = time_text(later(now, QUOTE_SECONDS))
     rows = [

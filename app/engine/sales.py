@@ -16,12 +16,13 @@ from app.auth.accounts import Caller
 from app.catalog.products import PART, NewProduct
 from app.clock import new_id, time_text
 from app.engine.bundling import bundle_price_now, open_sale
+from app.engine.kept import refuse_another
 from app.engine.lines import SaleLine, below_ceiling, priced_lines, refuse_above_ceiling
 from app.engine.papers import line_receipt, log_sale
 from app.engine.quoting import check_licence, confirm_quote, quotes_of, refuse_off_sale
 from app.engine.release import ComputedDraw, ReleaseEngine
 from app.engine.state import ChainState, Tier, chain_of_product, offered_laws
-from app.errors import AuditFindingError, IdempotencyError
+from app.errors import AuditFindingError
 from app.keyring import Keyring
 from app.ledger.amounts import amounts_of
 from app.ledger.budget import charge, charge_of, check_pace
@@ -243,8 +244,7 @@ class Desk:
             row = connection.execute(_PLACED, named).one_or_none()
             if row is None:
                 return found
-            if row.request_digest != digest:
-                raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
+            refuse_another(row, digest)
             chain, listed = chain_of_product(connection, self.settings, row.product_id)
             check_licence(listed.licence, caller, licence)
             tier = chain.tier(row.law)

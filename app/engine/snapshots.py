@@ -2,10 +2,16 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+import numpy.typing as npt
+from sqlglot import exp
+
 from app.engine.state import ChainState
-from app.engines.duckdb_engine import DuckDBSnapshot, seal
+from app.engines.duckdb_engine import DuckDBSnapshot, named_numbers, seal
 from app.engines.errors import EngineError
 from app.engines.postgres_engine import PostgresSnapshot
 from app.engines.rendering import PostgresTable
@@ -13,7 +19,17 @@ from app.errors import IntegrityError, SnapshotAbsentError
 from app.keyring import Keyring
 from app.sources import Source
 
-__all__ = ["SnapshotFiles"]
+__all__ = ["Kept", "SnapshotFiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where a snapshot is: a file of this machine, or a table of the server `source`; and what it was sealed as."""
+
+    snapshot: str
+    file: Path
+    source: str | None
+    seal: str
 
 
 class SnapshotFiles:
@@ -34,15 +50,31 @@ class SnapshotFiles:
         if chain.source is not None:
             kept = self._kept(chain.source, chain.snapshot)
             return kept.checked(chain.query, self._keyring.content, chain.seal)
-        if not chain.file.is_file():
-            raise SnapshotAbsentError("snapshot: expected its file on this machine, got none")
-        if seal(chain.file, self._keyring.content) != chain.seal:
-            raise IntegrityError("snapshot: expected the content that was sealed, got other content")
+        self._sealed(chain.file, chain.seal)
         with self._lock:
             if chain.snapshot not in self._open:
                 self._open[chain.snapshot] = DuckDBSnapshot(chain.file)
             snapshot = self._open[chain.snapshot]
         return snapshot.answer(chain.query)
+
+    def named_numbers(self, kept: Kept, question: exp.Select) -> tuple[list[str], npt.NDArray[np.float64]]:
+        """Return a compiled question's rows: the texts that come first, and the numbers after them, NaN for none.
+
+        Raises:     as `truth`.
+        """
+        if kept.source is None:
+            self._sealed(kept.file, kept.seal)
+            return named_numbers(kept.file, question)
+        held = self._kept(kept.source, kept.snapshot)
+        rows = held.checked_rows(question, self._keyring.content, kept.seal)
+        numbers = np.array([row[1:] for row in rows], np.float64)
+        return [str(row[0]) for row in rows], numbers.reshape(len(rows), len(question.selects) - 1)
+
+    def _sealed(self, file: Path, expected: str) -> None:
+        if not file.is_file():
+            raise SnapshotAbsentError("snapshot: expected its file on this machine, got none")
+        if seal(file, self._keyring.content) != expected:
+            raise IntegrityError("snapshot: expected the content that was sealed, got other content")
 
     def _kept(self, source: str, snapshot: str) -> PostgresSnapshot:
         if source not in self._sources:

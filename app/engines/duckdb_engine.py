@@ -4,6 +4,9 @@ import hashlib
 import threading
 from pathlib import Path
 
+import duckdb
+import numpy as np
+import numpy.typing as npt
 from sqlglot import exp
 
 from app.engines.connection import fetch_all, open_snapshot
@@ -14,7 +17,7 @@ from app.errors import IntegrityError
 from app.queries.canonical import CanonicalQuery
 from app.queries.compile import ROWS_TABLE, compile_query
 
-__all__ = ["DuckDBSnapshot", "content_digest", "seal", "units_digest"]
+__all__ = ["DuckDBSnapshot", "content_digest", "named_numbers", "seal", "units_digest"]
 
 _KEY_BYTES = (16, 64)
 
@@ -51,6 +54,25 @@ class DuckDBSnapshot(Session):
         if len(answers) != canonical.length or not all(type(answer) is int for answer in answers):
             raise EngineError
         return answers
+
+
+def named_numbers(path: Path, question: exp.Select) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Return a compiled question's rows: the texts that come first, and the numbers after them, NaN for none.
+
+    Raises:     EngineError: the engine failed; nothing of the data is in the message, the fields or the cause.
+    """
+    connection, found = open_snapshot(path), None
+    try:
+        found = connection.execute(for_duckdb(question)).fetchnumpy()
+    except duckdb.Error:
+        found = None
+    finally:
+        connection.close()
+    if found is None:
+        raise EngineError
+    names, *numbers = (found[each.alias_or_name] for each in question.selects)
+    columns = [np.ma.filled(np.ma.asarray(column, np.float64), np.nan) for column in numbers]
+    return [str(name) for name in names], np.column_stack(columns)
 
 
 def seal(path: Path, key: bytes) -> str:

@@ -5,6 +5,8 @@ import threading
 from decimal import Decimal
 from typing import Any
 
+from sqlglot import exp
+
 from app.engines.errors import EngineError
 from app.engines.postgres_connection import connect_reading, driver, fetch, guarded
 from app.engines.rendering import PostgresTable, for_postgres
@@ -58,7 +60,11 @@ class PostgresSnapshot(Session):
 
         Raises:     IntegrityError: the table holds other rows. EngineError: as `answer`.
         """
-        statement = for_postgres(compile_query(canonical), self._table)
+        return _answers(self.checked_rows(compile_query(canonical), key, expected), canonical)
+
+    def checked_rows(self, question: exp.Expression, key: bytes, expected: str) -> list[tuple[Any, ...]]:
+        """Return what a compiled question selects, from rows of the expected digest; raises as `checked`."""
+        statement = for_postgres(question, self._table)
 
         def read() -> list[tuple[Any, ...]]:
             with self._connection.transaction():
@@ -69,8 +75,7 @@ class PostgresSnapshot(Session):
         with self._asking:
             if self._connection.closed:
                 self._connection = self._opened()
-            rows = guarded(read)
-        return _answers(rows, canonical)
+            return guarded(read)
 
     def digest(self, key: bytes) -> str:
         """Return the keyed digest of the table's rows; raises EngineError."""

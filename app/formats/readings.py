@@ -10,9 +10,7 @@ import msgspec
 from app.formats.negotiate import Format
 from app.formats.rows import Column, Table, exact_or_text, write
 
-__all__ = ["PANEL", "ReadOff", "panel_table", "render_reading"]
-
-PANEL = ("key", "value", "lower", "upper", "epsilon")
+__all__ = ["ReadOff", "panel_table", "render_reading"]
 
 
 @dataclass(frozen=True, slots=True)

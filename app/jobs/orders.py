@@ -11,9 +11,9 @@ from app.jobs.runner import Task
 from app.store.database import Database
 from tiers.canonical import canonical_bytes
 
-__all__ = ["ORDER", "OrderJob", "Place", "order_job"]
+__all__ = ["LOCATION_ORDER", "ORDER", "OrderJob", "Place", "order_job"]
 
-ORDER = "order"
+ORDER, LOCATION_ORDER = "order", "location-order"
 
 
 class OrderJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

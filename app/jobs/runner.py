@@ -117,7 +117,7 @@ class Jobs:
         wanted = select(jobs.c.id, jobs.c.kind).where(jobs.c.state == "running")
         found = await self._database.read(lambda connection: connection.execute(wanted).all())
         for row in found:
-            if row.id not in self._running and row.kind in self._kinds:
+            if row.kind in self._kinds:
                 self._begin(row.id, row.kind)
 
     async def close(self) -> None:
@@ -135,6 +135,8 @@ class Jobs:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _begin(self, job: str, kind: str) -> None:
+        if job in self._running:  # a look found its row before its own worker came here
+            return
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._run_in_turn, job, kind)
         self._running[job] = running
         running.add_done_callback(lambda _: self._running.pop(job, None))

@@ -28,7 +28,22 @@ from app.market import Market
 from tiers.accounting.people import Nanos, PeopleLedger
 from tiers.adaptive.space import Places
 
-__all__ = ["answer_question", "buy", "places_of"]
+__all__ = ["answer_question", "buy", "buy_answered", "places_of"]
+
+
+def buy_answered(
+    market: Market, caller: Caller, panel: str, quote: str, key: str, licence: str | None
+) -> LocationPlaced:
+    """Sell what a quote offers, if its question has an answer: nobody is waited for.
+
+    Raises:     as `sales.order`; UnansweredError: people have to be asked first, see `buy`.
+    """
+    now, fee = market.clock(), market.settings.fee_bps
+
+    def sell(connection: Connection) -> LocationPlaced:
+        return order(connection, market.keyring, caller, panel, quote, key, now, fee_bps=fee, licence=licence)
+
+    return market.database.submit(sell).result()
 
 
 def buy(market: Market, caller: Caller, panel: str, quote: str, key: str, licence: str | None) -> LocationPlaced:
@@ -37,20 +52,16 @@ def buy(market: Market, caller: Caller, panel: str, quote: str, key: str, licenc
     Raises:     as `sales.order`; BudgetRefusedError: nobody has enough left. ConflictError: another process was faster.
                 SnapshotAbsentError, IntegrityError: the people's places are not at hand, or were altered.
     """
-    now, fee = market.clock(), market.settings.fee_bps
-
-    def sell(connection: Connection) -> LocationPlaced:
-        return order(connection, market.keyring, caller, panel, quote, key, now, fee_bps=fee, licence=licence)
-
+    sell = partial(buy_answered, market, caller, panel, quote, key, licence)
     try:
-        return market.database.submit(sell).result()
+        return sell()
     except UnansweredError:
         with market.turns.held("location", panel):
             try:  # others that waited before may have asked the same, or taken the money
-                return market.database.submit(sell).result()
+                return sell()
             except UnansweredError as unanswered:
                 answer_question(market, panel, unanswered.due)
-            return market.database.submit(sell).result()
+            return sell()
 
 
 def answer_question(market: Market, panel: str, due: Due) -> None:
@@ -81,7 +92,7 @@ def _answer(market: Market, panel: str, due: Due) -> None:
 
 def places_of(market: Market, panel: LocationPanel, table: Table) -> Places:
     """Return people's places, by their numbers in the panel."""
-    names, points = read_points(market.keyring, table)
+    names, points = read_points(market.files, table)
     return numbered(market.keyring, panel.id, names, points, panel.terms.space)
 
 

@@ -23,7 +23,8 @@ _FARTHEST = 18  # (6²)/2: who is beyond six bandwidths adds e⁻¹⁸ at most
 def answer_document(answer: Answer[Any], bandwidth: float | None = None) -> dict[str, Document]:
     """Return an answer's document: a function of what was released, and of nothing else.
 
-    Guarantee:  with 1 − β, all of it at once: the true number of all people lies in [low, high]; so does the density of
+    Guarantee:  an estimate lies in [low, high], a density's moved there where noise took it out. With 1 − β, all of it
+                at once: the true number of all people lies there too; so does the density of
                 those who were asked; the s-th person named is at most `farther` farther away than the s-th nearest of
                 those who were asked, and `exact` says truly that they are the nearest.
     Args:       bandwidth: of a density.
@@ -51,7 +52,7 @@ def answer_document(answer: Answer[Any], bandwidth: float | None = None) -> dict
             low, high = _density_bar(answer, left, bandwidth)
             return told | {
                 "kind": "density",
-                "estimate": _text(reading.estimate, round),
+                "estimate": _text(min(max(reading.estimate, low), high), round),
                 "low": _text(low, math.floor),
                 "high": _text(high, math.ceil),
                 "undecided": reading.near,

@@ -45,6 +45,7 @@ def replay(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
         click.echo(msgspec.json.encode(asdict(made) | {"verdict": made.verdict}).decode())
     elif not made.findings:
         click.echo(f"verified: {made.answers} answers of {made.panel}, {made.charges} charges of {made.people} people")
+        click.echo(f"the market signed that these are all in its log of {made.size} leaves")
         most, whole = nano_text(made.most_spent_nano), nano_text(made.budget_nano)
         click.echo(f"nobody is above budget: the most that one person has spent is ρ {most} of {whole}")
     for finding in () if as_json else made.findings:

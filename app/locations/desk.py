@@ -8,19 +8,24 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, Row, select
 
-from app.errors import ConflictError, NotFoundError
+from app.audit.stopping import refuse_stopped
+from app.errors import BudgetRefusedError, ConflictError, NotFoundError
 from app.keyring import Keyring
-from app.locations.people import Table
+from app.ledger.budget import nano_text
+from app.locations.people import Table, people_of
+from app.locations.questions import query_identity, question_text
 from app.locations.terms import LAW, Terms, coordinate_of, space_of
 from app.locations.transcript import packed, unpacked
-from app.locations.wire import LocationAxis
+from app.locations.wire import AskedQuestion, LocationAxis, NearestQuestion
 from app.log.journal import append
 from app.log.location_leaves import LocationAnswerLeaf
 from app.queries.schema import DatasetSchema
 from app.store.location_schema import location_panels, location_queries, location_rounds
 from app.store.schema import datasets, snapshots
 from tiers.accounting.people import Nanos, PeopleLedger
+from tiers.adaptive.asking import askable
 from tiers.canonical import Document, canonical_bytes
+from tiers.errors import InvalidParameterError
 
 __all__ = [
     "LAW",
@@ -28,15 +33,18 @@ __all__ = [
     "LocationPanel",
     "Settled",
     "answer_of",
+    "answered_context",
+    "askable_now",
     "charge_round",
     "charged_rounds",
+    "check_somebody",
     "ledger_of",
     "location_of",
     "open_question",
     "query_of",
+    "round_context",
     "settle",
     "spent_context",
-    "stop_location",
     "table_of",
 ]
 
@@ -59,7 +67,6 @@ class LocationPanel:
     epoch: int
     answered: int
     leaf_index: int
-    stopped: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,6 @@ class Settled:
 
     answer: dict[str, Document]
     leaf: LocationAnswerLeaf
-    most_nano: int
 
 
 def location_of(connection: Connection, panel: str) -> LocationPanel:
@@ -92,7 +98,7 @@ def location_of(connection: Connection, panel: str) -> LocationPanel:
     terms = Terms(space, row.people, *budget, beta, row.rounds)
     prices = msgspec.json.decode(row.prices_json, type=dict[str, int])
     named = (row.id, row.owner_id, row.dataset_id, row.snapshot_id, row.title, row.unit)
-    kept = (row.currency, row.licence, row.epoch, row.answered, row.leaf_index, row.stopped)
+    kept = (row.currency, row.licence, row.epoch, row.answered, row.leaf_index)
     return LocationPanel(*named, axes, terms, prices, *kept)
 
 
@@ -101,9 +107,7 @@ def table_of(connection: Connection, folder: Path, panel: LocationPanel) -> Tabl
     schema = select(datasets.c.schema_json).where(datasets.c.id == panel.dataset)
     declared = msgspec.json.decode(connection.execute(schema).scalar_one(), type=DatasetSchema)
     row = connection.execute(select(snapshots).where(snapshots.c.id == panel.snapshot)).one()
-    assert declared.unit is not None
-    ids = tuple(declared.column(axis.column).stable_id for axis in panel.axes)
-    return Table(folder / row.file, row.seal, declared.column(declared.unit).stable_id, ids)
+    return people_of(row, folder, declared, tuple(axis.column for axis in panel.axes))
 
 
 def query_of(connection: Connection, panel: str, query: str) -> "Row[Any] | None":
@@ -133,9 +137,45 @@ def charged_rounds(connection: Connection, keyring: Keyring, panel: LocationPane
     if [row.place for row in rows] != list(range(len(rows))):
         raise ConflictError("location ledger: expected rounds one after another, got a gap")
     return [
-        unpacked(keyring.unseal(row.sealed_charges, _round_context(panel.id, query, row.place)), panel.terms.people)
+        unpacked(keyring.unseal(row.sealed_charges, round_context(panel.id, query, row.place)), panel.terms.people)
         for row in rows
     ]
+
+
+def askable_now(
+    connection: Connection, keyring: Keyring, panel: LocationPanel, question: AskedQuestion, budget_nano: int
+) -> int:
+    """Return how many people can be asked a canonical question now; of one that has an answer, how many were.
+
+    It follows from what was charged, so from what was released and paid for before.
+
+    Raises:     BudgetRefusedError, InvalidParameterError: it asks for the k nearest of no more than k, as its order
+                would say.
+    """
+    query = query_identity(panel.id, question_text(question), budget_nano)
+    known = query_of(connection, panel.id, query)
+    if known is not None and known.leaf_index is not None:
+        return int(str(answer_of(keyring, panel.id, known)["asked"]))
+    spent, begun = ledger_of(connection, keyring, panel).spent, open_question(connection, panel.id)
+    if begun is not None and begun.query != query:
+        spent = sum(charged_rounds(connection, keyring, panel, begun.query), spent)
+    terms, ledger = panel.terms, panel.terms.ledger(spent)
+    count = len(askable(terms.plan, terms.allowed(budget_nano), ledger))
+    if isinstance(question, NearestQuestion) and question.k >= count:
+        check_somebody(terms, ledger, budget_nano)
+        raise InvalidParameterError("k", f"an integer with 1 ≤ k < n = {count}", question.k)
+    return count
+
+
+def check_somebody(terms: Terms, ledger: PeopleLedger, budget_nano: int) -> None:
+    """Pass if somebody can pay for a first round; raises BudgetRefusedError."""
+    least, left = terms.plan.least, ledger.remaining
+    if not (np.minimum(left, budget_nano) >= least).any():
+        raise BudgetRefusedError(
+            f"budget: expected somebody with at least ρ {nano_text(least)} left, got nobody",
+            requested=nano_text(least),
+            remaining=nano_text(int(left.max())),
+        )
 
 
 def charge_round(
@@ -146,17 +186,14 @@ def charge_round(
     The ledger that admitted the charges is that of `panel.answered` questions and of this one's rounds before: where
     another process was faster, nothing is written.
 
-    Raises:     ConflictError: other questions were answered meanwhile, the round is charged, or the panel is stopped.
+    Raises:     ConflictError: other questions were answered meanwhile, or the round is charged. ChainFrozenError: an
+                audit stopped the panel.
     """
+    refuse_stopped(connection, panel.id)
     row = connection.execute(select(location_panels).where(location_panels.c.id == panel.id)).one()
     known = query_of(connection, panel.id, due.query)
     rounds = charged_rounds(connection, keyring, panel, due.query)
-    if (
-        row.stopped is not None
-        or row.answered != panel.answered
-        or len(rounds) != place
-        or (known is None) != (place == 0)
-    ):
+    if row.answered != panel.answered or len(rounds) != place or (known is None) != (place == 0):
         raise ConflictError("location panel: expected the ledger as it was read, got one that has changed (ask again)")
     if known is None:
         if open_question(connection, panel.id) is not None:
@@ -178,19 +215,24 @@ def charge_round(
             panel_id=panel.id,
             query=due.query,
             place=place,
-            sealed_charges=keyring.seal(packed(charges), _round_context(panel.id, due.query, place)),
+            sealed_charges=keyring.seal(packed(charges), round_context(panel.id, due.query, place)),
             created_at=at,
         )
     )
 
 
 def settle(connection: Connection, keyring: Keyring, panel: LocationPanel, due: Due, settled: Settled, at: str) -> None:
-    """Store and log a question's answer, and take its rounds into the ledger; nothing where that is done already."""
+    """Store and log a question's answer, and take its rounds into the ledger; nothing where that is done already.
+
+    Raises:     ConflictError: its rounds are not charged. ChainFrozenError: an audit stopped the panel; the question
+                stays open.
+    """
     known = query_of(connection, panel.id, due.query)
     if known is None:
         raise ConflictError("location panel: expected a question whose rounds are charged, got another")
     if known.leaf_index is not None:
         return
+    refuse_stopped(connection, panel.id)
     rounds = charged_rounds(connection, keyring, panel, due.query)
     after = panel.terms.ledger(ledger_of(connection, keyring, panel).spent + sum(rounds))
     (logged,) = append(
@@ -201,9 +243,9 @@ def settle(connection: Connection, keyring: Keyring, panel: LocationPanel, due: 
         location_queries.update()
         .where(here)
         .values(
-            most_nano=settled.most_nano,
+            most_nano=settled.leaf.most_nano,
             commitment=settled.leaf.answer,
-            sealed_answer=keyring.seal(canonical_bytes(settled.answer), _answer_context(panel.id, due.query)),
+            sealed_answer=keyring.seal(canonical_bytes(settled.answer), answered_context(panel.id, due.query)),
             leaf_index=logged.index,
         )
     )
@@ -214,15 +256,9 @@ def settle(connection: Connection, keyring: Keyring, panel: LocationPanel, due: 
 
 def answer_of(keyring: Keyring, panel: str, row: "Row[Any]") -> dict[str, Document]:
     """Return a stored answer; whoever asks has checked the right to it."""
-    raw = keyring.unseal(row.sealed_answer, _answer_context(panel, row.query))
+    raw = keyring.unseal(row.sealed_answer, answered_context(panel, row.query))
     found: dict[str, Document] = msgspec.json.decode(raw)
     return found
-
-
-def stop_location(connection: Connection, panel: str, finding: str) -> None:
-    """Let nothing more of a location panel be asked or sold, because of a finding; what was sold stays readable."""
-    here = (location_panels.c.id == panel) & location_panels.c.stopped.is_(None)
-    connection.execute(location_panels.update().where(here).values(stopped=finding))
 
 
 def spent_context(panel: str, answered: int) -> str:
@@ -230,9 +266,11 @@ def spent_context(panel: str, answered: int) -> str:
     return f"location/{panel}/spent/{answered}"
 
 
-def _round_context(panel: str, query: str, place: int) -> str:
+def round_context(panel: str, query: str, place: int) -> str:
+    """Return what a round's sealed charges are bound to."""
     return f"location/{panel}/{query}/{place}"
 
 
-def _answer_context(panel: str, query: str) -> str:
+def answered_context(panel: str, query: str) -> str:
+    """Return what a question's sealed answer is bound to."""
     return f"location/{panel}/{query}/answer"

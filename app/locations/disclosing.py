@@ -20,6 +20,8 @@ from app.locations.people import Table
 from app.locations.replay import FORMAT, replay_location
 from app.locations.running import run_question
 from app.locations.transcript import ANSWER, LEDGER, TRANSCRIPT, opening
+from app.log.disclosures import Extent
+from app.log.heads import TreeHead
 from app.market import Market
 from app.panels.proving import proved
 from app.store.location_schema import location_panels, location_queries
@@ -35,6 +37,8 @@ _OPENED = (TRANSCRIPT, LEDGER, ANSWER)
 
 def disclose(market: Market, panel: str) -> Iterator[bytes]:
     """Yield what an auditor may have of a panel's answered questions, one JSON record a line, derived again.
+
+    The first line says how many there are, signed: a file with fewer is none of the market's.
 
     Raises:     NotFoundError: no such panel. ConflictError: no question was answered. SnapshotAbsentError,
                 IntegrityError: the places are gone, or what is derived from them is not what was committed to.
@@ -71,8 +75,9 @@ def _answered(
 def _lines(
     market: Market, panel: LocationPanel, places: Places, rows: list[Row[Any]], shown: dict[str, Any]
 ) -> Iterator[bytes]:
-    head = {"format": FORMAT, "head": shown["head"], "panel": shown["panel"], "answers": len(rows)}
-    yield msgspec.json.encode(head) + b"\n"
+    extent = Extent(FORMAT, panel.id, msgspec.convert(shown["head"], TreeHead), {"answers": len(rows)})
+    told = {"head": shown["head"], "panel": shown["panel"], **extent.holds, "signature": extent.sign(market.keyring)}
+    yield msgspec.json.encode({"format": FORMAT, **told}) + b"\n"
     secret, ledger = market.keyring.owner_secret(panel.owner, panel.epoch), panel.terms.unspent
     for row in rows:
         kept: list[bytes] = []

@@ -15,18 +15,7 @@ __all__ = ["location_entitlements", "location_orders_of"]
 def location_orders_of(connection: Connection, account: str, after: int, count: int) -> list[OrderView]:
     """Return an account's orders of answers about places; the panel is their product, and ρ stands where ε does."""
     return [
-        OrderView(
-            order=row.id,
-            leaf_index=row.leaf_index,
-            product=row.panel_id,
-            title=row.title,
-            chain=row.chain_id,
-            law=row.law,
-            epsilon=nano_text(row.budget_nano),
-            amount_minor=row.amount_minor,
-            currency=row.currency,
-            at=row.created_at,
-        )
+        OrderView.of(row, row.panel_id, nano_text(row.budget_nano))
         for row in _orders(connection, account, after, count, first=False)
     ]
 
@@ -34,16 +23,8 @@ def location_orders_of(connection: Connection, account: str, after: int, count: 
 def location_entitlements(connection: Connection, account: str, after: int, count: int) -> list[EntitlementView]:
     """Return the answers about places that an account may read, each once."""
     return [
-        EntitlementView(
-            chain=row.chain_id,
-            law=row.law,
-            rank=1,
-            epsilon=nano_text(row.budget_nano),
-            product=row.panel_id,
-            title=row.title,
-            order=row.id,
-            leaf_index=row.leaf_index,
-            answer=f"/v1/locations/{row.panel_id}/answers/{row.chain_id}",
+        EntitlementView.of(
+            row, row.panel_id, 1, nano_text(row.budget_nano), f"/v1/locations/{row.panel_id}/answers/{row.chain_id}"
         )
         for row in _orders(connection, account, after, count, first=True)
     ]

@@ -1,20 +1,24 @@
 """Listings of location panels: what everybody sees of one, and what its owner sees of people's budgets."""
 
 from fractions import Fraction
+from itertools import accumulate
 
 import msgspec
-from sqlalchemy import Connection, func, select
+import numpy as np
+from sqlalchemy import Connection, select
 
 from app.auth.accounts import Caller
 from app.catalog.search import folded
-from app.errors import NotFoundError
+from app.errors import IntegrityError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.budget import nano_text
-from app.locations.desk import LocationPanel, ledger_of, location_of
+from app.locations.desk import LocationPanel, charged_rounds, ledger_of, location_of
 from app.locations.terms import ADJACENCY, MEASURE
 from app.locations.views import LocationLedgerView, LocationPromiseView, LocationView
-from app.locations.wire import LocationPrices
+from app.locations.wire import LocationAxis, LocationPrices
 from app.store.location_schema import location_panels, location_queries
+from tiers.accounting.people import Nanos
+from tiers.adaptive.asking import askable
 from tiers.budget import NANO, decimal_text
 
 __all__ = ["ledger_view", "location_view", "locations_after", "promise_view"]
@@ -23,11 +27,14 @@ _DIGITS = 10**6
 
 
 def locations_after(connection: Connection, words: str, *, after: int, count: int) -> list[LocationView]:
-    """Return up to `count` panels whose title holds every word, in the log's order, after leaf `after`."""
-    wanted = select(location_panels.c.id, location_panels.c.title).where(location_panels.c.leaf_index > after)
+    """Return up to `count` panels whose title, unit or axes hold every word, in the log's order, after leaf `after`."""
+    columns = (location_panels.c.id, location_panels.c.title, location_panels.c.unit, location_panels.c.axes_json)
+    wanted = select(*columns).where(location_panels.c.leaf_index > after)
     sought, found = folded(words).split(), list[LocationView]()
     for row in connection.execute(wanted.order_by(location_panels.c.leaf_index)):
-        if all(word in folded(row.title) for word in sought):
+        axes = msgspec.json.decode(row.axes_json, type=list[LocationAxis])
+        text = folded("\n".join([row.title, row.unit, *(axis.column for axis in axes)]))
+        if all(word in text for word in sought):
             found.append(location_view(location_of(connection, row.id)))
         if len(found) == count:
             break
@@ -82,14 +89,10 @@ def ledger_view(connection: Connection, keyring: Keyring, owner: Caller, panel: 
     found = location_of(connection, panel)
     if found.owner != owner.id:
         raise NotFoundError("location panel: expected an existing id, got another")
-    left = ledger_of(connection, keyring, found).remaining
-    here = (location_queries.c.panel_id == panel) & location_queries.c.leaf_index.is_not(None)
-    allowed = int(
-        connection.execute(select(func.coalesce(func.sum(location_queries.c.budget_nano), 0)).where(here)).scalar_one()
-    )
-    people, whole = found.terms.people, int(left.astype(object).sum())
-    spent = found.terms.budget_nano * people - whole
-    saved = 1 - Fraction(spent, people * allowed) if allowed else Fraction(0)
+    ledger = ledger_of(connection, keyring, found)
+    left, people = ledger.remaining, found.terms.people
+    whole, payable = _total(left), _payable(connection, keyring, found, ledger.spent)
+    saved = 1 - Fraction(found.terms.budget_nano * people - whole, payable) if payable else Fraction(0)
     return LocationLedgerView(
         people=people,
         budget=nano_text(found.terms.budget_nano),
@@ -100,3 +103,35 @@ def ledger_view(connection: Connection, keyring: Keyring, owner: Caller, panel: 
         exhausted=int((left < found.terms.plan.least).sum()),
         saved_share=decimal_text(Fraction(saved * _DIGITS // 1, _DIGITS)),
     )
+
+
+def _payable(connection: Connection, keyring: Keyring, panel: LocationPanel, spent: Nanos) -> int:
+    """Return what people could have paid at most for the answered questions, in units of 10⁻⁹.
+
+    That is a question's budget, or what a person had left before it, if that was less, of all whom it asked. Questions
+    are gone through from the last one back. Up to one at which nobody can have had less left than it allowed, all were
+    asked for the whole of it, and no round need be read: a short history costs nothing, of a long one its later
+    questions' rounds are read.
+
+    Args:       spent: of each person, on all of them.
+    Raises:     IntegrityError: less than their rounds charged.
+    """
+    kept, terms, payable = location_queries.c, panel.terms, 0
+    wanted = select(kept.query, kept.budget_nano).where(kept.panel_id == panel.id, kept.leaf_index.is_not(None))
+    rows = connection.execute(wanted.order_by(kept.number)).all()
+    budgets = [int(row.budget_nano) for row in rows]
+    earlier, dearest = list(accumulate(budgets, initial=0)), list(accumulate(budgets, max))
+    for place in reversed(range(len(rows))):
+        if min(int(spent.max()), earlier[place]) + dearest[place] <= terms.budget_nano:
+            return payable + terms.people * earlier[place + 1]
+        spent = spent - sum(charged_rounds(connection, keyring, panel, rows[place].query))
+        if (spent < 0).any():
+            raise IntegrityError("location ledger: expected all that its rounds charged, got less")
+        ledger, allowed = terms.ledger(spent), terms.allowed(budgets[place])
+        payable += _total(np.minimum(allowed, ledger.remaining)[askable(terms.plan, allowed, ledger)])
+    return payable
+
+
+def _total(units: Nanos) -> int:
+    """Return the sum of numbers of which int64 may not hold the sum."""
+    return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())

@@ -12,7 +12,7 @@ from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.ledger.money import balance
 from app.locations.desk import LAW, LocationPanel, location_of, spent_context
 from app.locations.listing import location_view
-from app.locations.people import Table, outside, read_points
+from app.locations.people import Table, outside, people_of, read_points
 from app.locations.terms import MEASURE, Terms, coordinate_of, space_of
 from app.locations.transcript import packed
 from app.locations.views import LocationOpenedView
@@ -33,8 +33,8 @@ def open_location(market: Market, owner: Caller, request: LocationRequest) -> Lo
     """Open a panel on the newest snapshot of an owner's dataset.
 
     Raises:     NotFoundError: no dataset of the owner's. ConflictError: it has products, or a panel.
-                InvalidRequestError: its rows are kept elsewhere than in a file, have no unit, are not one a person, or
-                not everybody's coordinates are finite; another currency. InvalidParameterError: space, β or budgets
+                InvalidRequestError: its rows have no unit, are not one a person, or not everybody's coordinates are
+                finite; another currency. InvalidParameterError: space, β or budgets
                 that do not fit.
     """
     table, snapshot = market.database.read_now(lambda connection: _table(connection, market, owner, request))
@@ -42,7 +42,7 @@ def open_location(market: Market, owner: Caller, request: LocationRequest) -> Lo
     space = space_of(ends[0], ends[1], coordinate_of("grain", request.grain))
     beta = coordinate_of("beta", request.beta)
     budgets = nano_of("budget", request.budget), nano_of("query_budget", request.query_budget)
-    names, points = read_points(market.keyring, table)
+    names, points = read_points(market.files, table)
     terms = Terms(space, len(names), *budgets, beta, request.rounds)
     at = time_text(market.clock())
 
@@ -57,8 +57,6 @@ def _table(connection: Connection, market: Market, owner: Caller, request: Locat
     dataset = dataset_of(connection, request.dataset)
     if dataset.owner != owner.id:
         raise NotFoundError("dataset: expected an existing id, got another")
-    if dataset.source is not None:
-        raise InvalidRequestError("dataset: expected one that is kept in a file, got one in a server's table")
     if dataset.schema.unit is None:
         raise InvalidRequestError("dataset: expected one with a unit's column, got one without")
     columns = [dataset.schema.column(axis.column) for axis in request.axes]
@@ -67,9 +65,8 @@ def _table(connection: Connection, market: Market, owner: Caller, request: Locat
     ):
         raise InvalidRequestError("axes: expected a numeric column of its own for each, got another")
     row = connection.execute(select(snapshots).where(snapshots.c.id == dataset.snapshot)).one()
-    unit = dataset.schema.column(dataset.schema.unit).stable_id
-    ids = tuple(column.stable_id for column in columns)
-    return Table(market.settings.snapshots / row.file, row.seal, unit, ids), dataset.snapshot
+    axes = tuple(column.name for column in columns)
+    return people_of(row, market.settings.snapshots, dataset.schema, axes), dataset.snapshot
 
 
 def _store(

@@ -6,46 +6,50 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
+from sqlalchemy import Row
 from sqlglot import exp
 
-from app.engines.connection import open_snapshot
-from app.engines.duckdb_engine import seal
-from app.engines.errors import EngineError
-from app.errors import IntegrityError, InvalidRequestError, SnapshotAbsentError
+from app.engine.snapshots import Kept, SnapshotFiles
+from app.errors import InvalidRequestError
 from app.keyring import Keyring
+from app.queries import sql
 from app.queries.compile import ROWS_TABLE
+from app.queries.expressions import is_known
+from app.queries.schema import DatasetSchema
 from tiers.adaptive.space import Places, Space
 
-__all__ = ["Table", "numbered", "outside", "read_points"]
+__all__ = ["Table", "numbered", "outside", "people_of", "read_points"]
 
 Points = npt.NDArray[np.float64]
+_ROWS = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Where people stand: a snapshot's file and seal, the ids of its unit's column and of its coordinates."""
+    """Where people stand: a snapshot, the ids of its unit's column and of its coordinates."""
 
-    file: Path
-    seal: str
+    kept: Kept
     unit: str
     axes: tuple[str, ...]
 
 
-def read_points(keyring: Keyring, table: Table) -> tuple[list[str], Points]:
-    """Return who is in a snapshot and where, in any order, from the very bytes that were sealed.
+def people_of(snapshot: "Row[Any]", folder: Path, schema: DatasetSchema, axes: tuple[str, ...]) -> Table:
+    """Return the table of a snapshot's row in the store, of a dataset with a unit, by its columns' names."""
+    kept = Kept(snapshot.id, folder / snapshot.file, snapshot.source, snapshot.seal)
+    assert schema.unit is not None
+    return Table(kept, schema.column(schema.unit).stable_id, tuple(schema.column(axis).stable_id for axis in axes))
 
-    Raises:     SnapshotAbsentError: the file is not on this machine. IntegrityError: it is not what was sealed.
-                InvalidRequestError: nobody, somebody twice, or coordinates that are not finite numbers; no value of a
-                row is in the message.
+
+def read_points(files: SnapshotFiles, table: Table) -> tuple[list[str], Points]:
+    """Return who is in a snapshot and where, in any order, from the very rows that were sealed.
+
+    Raises:     SnapshotAbsentError: the file is not on this machine. IntegrityError: it, or the server's table, is not
+                what was sealed. EngineError: the server does not answer. InvalidRequestError: nobody, somebody twice,
+                or coordinates that are not finite numbers; no value of a row is in the message.
     """
-    if not table.file.is_file():
-        raise SnapshotAbsentError("snapshot: expected its file on this machine, got none")
-    if seal(table.file, keyring.content) != table.seal:
-        raise IntegrityError("snapshot: expected the content that was sealed, got other content")
-    names, points = _fetched(table)
+    names, points = files.named_numbers(table.kept, _question(table))
     if not names:
         raise InvalidRequestError("dataset: expected at least one person, got none")
     if len(set(names)) < len(names):
@@ -69,31 +73,11 @@ def outside(space: Space, points: Points) -> int:
     return int(((points < low) | (points > high)).any(axis=1).sum())
 
 
-def _fetched(table: Table) -> tuple[list[str], Points]:
-    def column(name: str, kind: str) -> exp.Expression:
-        return exp.cast(exp.column(name, quoted=True), kind)
+def _question(table: Table) -> exp.Select:
+    def of(name: str, kind: str) -> exp.Expression:
+        return exp.cast(sql.column(name, _ROWS), kind)
 
-    unit = column(table.unit, "TEXT")
-    wanted = [
-        exp.alias_(unit, "name"),
-        *(exp.alias_(column(axis, "DOUBLE"), f"x{at}") for at, axis in _numbered(table)),
-    ]
-    statement = (
-        exp.select(*wanted).from_(ROWS_TABLE).where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))
-    )
-    connection = open_snapshot(table.file)
-    found: dict[str, Any] | None
-    try:
-        found = connection.execute(statement.sql(dialect="duckdb")).fetchnumpy()
-    except duckdb.Error:
-        found = None
-    finally:
-        connection.close()
-    if found is None:
-        raise EngineError
-    columns = [np.ma.filled(np.ma.asarray(found[f"x{at}"], np.float64), np.nan) for at, _ in _numbered(table)]
-    return [str(name) for name in found["name"]], np.column_stack(columns)
-
-
-def _numbered(table: Table) -> list[tuple[int, str]]:
-    return list(enumerate(table.axes))
+    unit = of(table.unit, "TEXT")
+    axes = (sql.alias(of(axis, "DOUBLE"), f"x{place}") for place, axis in enumerate(table.axes))
+    rows = sql.select(sql.alias(unit, "name"), *axes).from_(sql.table(ROWS_TABLE, _ROWS))
+    return rows.where(is_known(unit.copy()))

@@ -24,6 +24,7 @@ from tiers.adaptive.release import Lipschitz
 from tiers.adaptive.shapes import Disc, Polygon, Rectangle, Shape
 from tiers.budget import decimal_text, parse_decimal
 from tiers.canonical import canonical_bytes
+from tiers.errors import InvalidParameterError
 
 __all__ = [
     "ask_rounds",
@@ -145,7 +146,7 @@ def ask_rounds(
 
 
 def _turned(corners: Sequence[Corner]) -> list[Corner]:
-    """Return a polygon's proper corners, counterclockwise, from the least one."""
+    """Return a polygon's proper corners, counterclockwise, from the least one; raises where all are on a line."""
     count = len(corners)
     kept = [
         corner
@@ -156,6 +157,8 @@ def _turned(corners: Sequence[Corner]) -> list[Corner]:
         (one[0] - corners[0][0]) * (two[1] - corners[0][1]) - (two[0] - corners[0][0]) * (one[1] - corners[0][1])
         for one, two in zip(corners, (*corners[1:], corners[0]), strict=True)
     )
+    if area == 0:  # what doubles may have seen as one: decimals on a line are seldom so in binary
+        raise InvalidParameterError("polygon", "a positive area", 0)
     if area < 0:
         kept.reverse()
     first = kept.index(min(kept))

@@ -1,8 +1,8 @@
 """The auditor's check of a location panel, offline: every person's filter replayed, every answer read again.
 
-A disclosure is a file of lines: what the log says of the panel, then for each answered question its leaf, its openings
-and its answer, and a line a round with whom it asked and what was released. No noise is needed: who is asked next,
-what each is charged and what is answered are functions of the values that were released before.
+A disclosure is a file of lines: what the log says of the panel and how many answered questions follow, signed; then for
+each its leaf, its openings and its answer, and a line a round with whom it asked and what was released. No noise is
+needed: who is asked next, what each is charged and what is answered are functions of values that were released before.
 """
 
 import base64
@@ -25,23 +25,21 @@ from app.locations.questions import ask_rounds, read_question
 from app.locations.terms import Terms
 from app.locations.transcript import ANSWER, LEDGER, TRANSCRIPT, Transcript, committed, committed_ledger
 from app.locations.wire import DensityQuestion
-from app.log import leaves as log_leaves
-from app.log.heads import TreeHead, public_key
+from app.log.disclosures import Extent, Signature, first_line, read_line
+from app.log.heads import TreeHead, public_keys
+from app.log.leaf_base import Hex
 from app.log.location_leaves import LocationAnswerLeaf, LocationLeaf, LocationRound
-from app.log.merkle import leaf_hash, verify_inclusion
-from app.panels.replay import Proved
+from app.log.proofs import Proved
 from tiers.accounting.people import Nanos, People, PeopleLedger
 from tiers.adaptive.replay import replaying
 from tiers.adaptive.space import Places
 from tiers.audit.findings import Finding
 from tiers.canonical import canonical_bytes
-from tiers.errors import AuditError
 
 __all__ = ["FORMAT", "LINE_LIMIT", "LocationReport", "replay_location"]
 
-FORMAT = "tiermarket-locations/1"
+FORMAT = "tiermarket-locations/2"
 LINE_LIMIT = 2**25
-_Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,11 +47,18 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     head: TreeHead
     panel: Proved
     answers: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+    signature: Signature
+
+
+class _Openings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    transcript: Hex = msgspec.field(name=TRANSCRIPT)
+    ledger: Hex = msgspec.field(name=LEDGER)
+    answer: Hex = msgspec.field(name=ANSWER)
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leaf: Proved
-    openings: dict[str, _Hash]
+    openings: _Openings
     answer: dict[str, Any]
 
 
@@ -67,11 +72,13 @@ class _Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class LocationReport:
     """What a replay came to: "verified" where nothing was found.
 
-    Args:       people: n. answers: how many were replayed. charges: how many decisions of people's filters.
-                most_spent_nano: of one person, after all of them, beside everybody's budget.
+    Args:       size: of the log under whose head the file was made. people: n. answers: how many were replayed.
+                charges: how many decisions of people's filters. most_spent_nano: of one person, after all of them,
+                beside everybody's budget.
     """
 
     panel: str
+    size: int
     people: int
     answers: int
     charges: int
@@ -88,24 +95,15 @@ class LocationReport:
 def replay_location(lines: Iterable[bytes], publics: Collection[str]) -> LocationReport:
     """Return what a disclosure proves: nobody is above budget, each round charged what its law costs, answers follow.
 
+    All questions that were answered under the file's head are in it, by the market's signature.
+
     Args:       lines: the disclosure, line by line. publics: the market's public keys (hex), got from elsewhere; one of
-                them must have signed the head.
+                them must have signed the head, and how many answers the file holds.
     Raises:     AuditError: nothing to check, no key, or one that is none.
     """
-    try:
-        trusted = [public_key(public) for public in publics]
-    except ValueError:
-        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
-    if not trusted:
-        raise AuditError("public key: expected at least one, got none")
+    trusted = public_keys(publics)
     read = iter(lines)
-    try:
-        head = msgspec.json.decode(next(read, b""), type=_Head)
-        if head.format != FORMAT:
-            raise ValueError("format")
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise AuditError("location panel: expected a disclosure's first line, got something else") from None
-    return _Replay(head, trusted).report(read)
+    return _Replay(first_line("location panel", next(read, b""), {FORMAT: _Head}), trusted).report(read)
 
 
 class _StoppedError(Exception):
@@ -130,7 +128,8 @@ class _Replay:
         self.need(signed, "A4", "head-signature", f"key {self.head.head.key}", "no trusted key")
         panel, ledger = self._leaf(self.head.panel, LocationLeaf), None
         if panel is None:
-            return LocationReport("", 0, 0, 0, 0, 0, tuple(self.found))
+            return LocationReport("", self.head.head.size, 0, 0, 0, 0, 0, tuple(self.found))
+        self._extent(panel)
         self.found += self.audit.panel(panel, {panel.snapshot: panel.lineage})
         terms = self.audit.terms.get(panel.panel)
         try:
@@ -144,19 +143,26 @@ class _Replay:
         self.where = "panel"
         self.need(self.answers == self.head.answers, "A7", "answers", self.head.answers, self.answers)
         most = 0 if ledger is None else int(ledger.spent.max())
-        told = (panel.people, self.answers, self.charges, most, panel.budget_nano)
+        told = (self.head.head.size, panel.people, self.answers, self.charges, most, panel.budget_nano)
         return LocationReport(panel.panel, *told, tuple(self.found))
 
+    def _extent(self, panel: LocationLeaf) -> None:
+        """Hold how many answers the file says it has against the market's signature, and the log's length."""
+        head, answers = self.head.head, self.head.answers
+        extent = Extent(FORMAT, panel.panel, head, {"answers": answers})
+        signed = extent.signed(self.head.signature, self.trusted)
+        self.need(
+            signed, "A4", "disclosure-signature", f"{answers} answers", "no trusted key signed so many of it here"
+        )
+        after = head.size - panel.index - 1
+        self.need(answers <= after, "A4", "disclosure-size", f"{answers} answers", f"{after} leaves after the panel's")
+
     def _leaf(self, proved: Proved, kind: Any) -> Any:
-        head = self.head.head
         try:
-            raw = canonical_bytes(proved.leaf)
-            leaf = log_leaves.decode(raw)
+            leaf, _, included = proved.read(self.head.head)
         except (msgspec.MsgspecError, *UNREADABLE):
             self.need(False, "A4", "unreadable-leaf", self.where, "no leaf of a known kind")
             return None
-        path = [bytes.fromhex(step) for step in proved.proof]
-        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
         self.need(included, "A4", "inclusion", f"leaf {leaf.index}", "the proof does not lead to the head")
         return leaf if self.need(isinstance(leaf, kind), "A4", "leaf-kind", self.where, type(leaf).__name__) else None
 
@@ -166,27 +172,28 @@ class _Replay:
         """Replay one question; return everybody's ledger after it."""
         self.answers += 1
         self.where = f"question {self.answers}"
-        shown = msgspec.json.decode(line, type=_Answer)
+        shown = read_line(line, _Answer)
         leaf: LocationAnswerLeaf | None = self._leaf(shown.leaf, LocationAnswerLeaf)
         if leaf is None:
             raise _StoppedError
         self.need(leaf.panel == panel.panel, "A4", "panel-of-answer", leaf.panel, panel.panel)
         self.found += self.audit.answer(leaf)
-        keys = {what: bytes.fromhex(shown.openings[what]) for what in (TRANSCRIPT, LEDGER, ANSWER)}
-        rounds = _Rounds(self, terms.people, Transcript(keys[TRANSCRIPT]), lines)
+        openings = shown.openings
+        rounds = _Rounds(self, terms.people, Transcript(bytes.fromhex(openings.transcript)), lines)
         question = read_question(leaf.question)
         answer = ask_rounds(terms, question, leaf.budget_nano, ledger, replaying(ledger, rounds))
         charged = [each.most_nano for each in leaf.rounds]
         self.need(
             rounds.told == leaf.rounds, "A3", "charge-of-round", charged, [each.most_nano for each in rounds.told]
         )
+        most = int(answer.spent.max())
+        self.need(leaf.most_nano in (None, most), "A3", "charge-of-question", str(leaf.most_nano), str(most))
         self._same("A7", "transcript", leaf.transcript, rounds.transcript.commitment())
-        self._same("A3", "ledger", leaf.ledger, committed_ledger(keys[LEDGER], answer.ledger.spent))
+        self._same("A3", "ledger", leaf.ledger, committed_ledger(bytes.fromhex(openings.ledger), answer.ledger.spent))
         document = answer_document(answer, float(question.bandwidth) if isinstance(question, DensityQuestion) else None)
-        self.need(
-            shown.answer == document, "A7", "answer-of-rounds", "the answer that was sold", "the rounds say another"
-        )
-        self._same("A7", "answer", leaf.answer, committed(keys[ANSWER], document))
+        same = canonical_bytes(shown.answer) == canonical_bytes(document)  # 0 is no false, and no 0.0
+        self.need(same, "A7", "answer-of-rounds", "the answer that was sold", "the rounds say another")
+        self._same("A7", "answer", leaf.answer, committed(bytes.fromhex(openings.answer), document))
         self.charges += sum(each.asked for each in rounds.told)
         return answer.ledger
 
@@ -203,7 +210,7 @@ class _Rounds:
 
     def __call__(self, place: int, who: People, charges: Nanos) -> Places:
         need = self._replay.need
-        shown = msgspec.json.decode(next(self._lines, b""), type=_Round)
+        shown = read_line(next(self._lines, b""), _Round)
         asked = np.unpackbits(
             np.frombuffer(_inflated(shown.asked, -(-self._people // 8)), np.uint8), count=self._people
         )

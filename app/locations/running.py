@@ -5,10 +5,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from app.errors import BudgetRefusedError, IntegrityError
-from app.ledger.budget import nano_text
+from app.errors import IntegrityError
 from app.locations.answers import answer_document
-from app.locations.desk import Due, LocationPanel, Settled
+from app.locations.desk import Due, LocationPanel, Settled, check_somebody
 from app.locations.questions import ask_rounds, phi_of, read_question
 from app.locations.transcript import ANSWER, LEDGER, TRANSCRIPT, Transcript, committed, committed_ledger, opening
 from app.locations.wire import DensityQuestion
@@ -56,12 +55,7 @@ def run_question(
     Raises:     BudgetRefusedError: nobody has enough left. InvalidParameterError: as the question. IntegrityError: a
                 round that is run again would charge otherwise than it did. What `charge` raises.
     """
-    if not (np.minimum(ledger.remaining, due.budget_nano) >= panel.terms.plan.least).any():
-        raise BudgetRefusedError(
-            f"budget: expected somebody with at least ρ {nano_text(panel.terms.plan.least)} left, got nobody",
-            requested=nano_text(panel.terms.plan.least),
-            remaining=nano_text(int(ledger.remaining.max())),
-        )
+    check_somebody(panel.terms, ledger, due.budget_nano)
     question = read_question(due.question)
     keys = {what: opening(secret, panel.id, due.query, what) for what in (TRANSCRIPT, LEDGER, ANSWER)}
     notes = _Notes(panel.terms.people, charged, charge, Transcript(keys[TRANSCRIPT]), keep)
@@ -85,8 +79,9 @@ def run_question(
         transcript=notes.transcript.commitment(),
         ledger=committed_ledger(keys[LEDGER], answer.ledger.spent),
         answer=committed(keys[ANSWER], document),
+        most_nano=int(answer.spent.max()),
     )
-    return Settled(document, leaf, int(answer.spent.max()))
+    return Settled(document, leaf)
 
 
 class _Notes:

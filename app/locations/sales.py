@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, func, select
+from sqlalchemy import Connection, Row, func, select
 
+from app.audit.stopping import refuse_stopped
 from app.auth.accounts import Caller
 from app.clock import later, new_id, time_text
-from app.engine.quoting import KEPT_SECONDS, QUOTE_SECONDS, check_licence, confirm_quote
+from app.engine.kept import QUOTE_SECONDS, drop_lapsed, ordered_before, panel_quote, quote_lines
+from app.engine.quoting import check_licence, confirm_quote
 from app.errors import (
-    ChainFrozenError,
-    IdempotencyError,
     IntegrityError,
     InvalidRequestError,
     NotEntitledError,
@@ -32,23 +32,22 @@ from app.ledger.refunds import issue_invoice
 from app.ledger.sold import receipt_before, signed_receipt
 from app.locations.desk import Due, LocationPanel, answer_of, location_of, query_of
 from app.locations.questions import kind_of, query_identity, question_text, read_question
-from app.locations.terms import ADJACENCY, MEASURE, list_price
+from app.locations.terms import ADJACENCY, MEASURE, Terms, list_price
 from app.locations.transcript import ANSWER, committed, opening
 from app.locations.views import LocationQuoteView
 from app.locations.wire import AskedQuestion
 from app.log.journal import append
 from app.log.location_leaves import LocationSaleLeaf
 from app.store.location_schema import location_orders, location_quotes
-from app.views import QuoteLineView
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import CurrencyMismatchError
-from pricing.invoices import Receipt, lines_of
+from pricing.invoices import Receipt
 from pricing.money import Money
 from pricing.quote import Holding, Quote, quote
 from tiers.budget import decimal_text
 from tiers.canonical import Document, canonical_bytes
 
-__all__ = ["LocationPlaced", "UnansweredError", "held_answer", "law_identity", "offer", "order"]
+__all__ = ["LocationPlaced", "UnansweredError", "check_budget", "held_answer", "law_identity", "offer", "order"]
 
 
 class UnansweredError(Exception):
@@ -78,23 +77,34 @@ def law_identity(panel: LocationPanel, budget_nano: int) -> str:
     return hashlib.sha256(b"tiermarket/location-law/1\n" + canonical_bytes(named)).hexdigest()
 
 
-def offer(
-    connection: Connection, caller: Caller, panel: LocationPanel, asked: AskedQuestion, budget_nano: int, now: datetime
-) -> LocationQuoteView:
-    """Quote a canonical question to a caller and store the quote; nobody is asked, and nothing charged.
-
-    Raises:     InvalidRequestError: more than a question may spend, or too little for a first round. NotFoundError: a
-                kind that the panel does not sell. ChainFrozenError, CurrencyMismatchError.
-    """
-    terms, text = panel.terms, question_text(asked)
+def check_budget(terms: Terms, budget_nano: int) -> None:
+    """Refuse more than a question may spend, or too little for a first round; raises InvalidRequestError."""
     if not terms.plan.least <= budget_nano <= terms.query_nano:
         raise InvalidRequestError(
             f"budget: expected ρ from {nano_text(terms.plan.least)} to {nano_text(terms.query_nano)}, "
             f"got {nano_text(budget_nano)}"
         )
+
+
+def offer(
+    connection: Connection,
+    caller: Caller,
+    panel: LocationPanel,
+    asked: AskedQuestion,
+    budget_nano: int,
+    askable: int,
+    now: datetime,
+) -> LocationQuoteView:
+    """Quote a canonical question to a caller and store the quote; nobody is asked, and nothing charged.
+
+    Args:       askable: how many people can be asked, for the caller to know.
+    Raises:     InvalidRequestError: a budget that no question may have. NotFoundError: a kind that the panel does not
+                sell. ChainFrozenError, CurrencyMismatchError.
+    """
+    text = question_text(asked)
+    check_budget(panel.terms, budget_nano)
     offered = _price(connection, caller, panel, text, budget_nano)
-    lapsed = location_quotes.c.expires_at < time_text(later(now, -KEPT_SECONDS))
-    connection.execute(delete(location_quotes).where(location_quotes.c.account_id == caller.id, lapsed))
+    drop_lapsed(connection, location_quotes, caller, now)
     identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
     connection.execute(
         location_quotes.insert().values(
@@ -115,8 +125,10 @@ def offer(
         question=msgspec.to_builtins(asked),
         budget=nano_text(budget_nano),
         query=offered.chain_id,
+        people=panel.terms.people,
+        askable=askable,
         law=offered.law,
-        lines=[QuoteLineView(kind=line.kind, text=line.text, amount_minor=line.amount) for line in lines_of(offered)],
+        lines=quote_lines(offered),
         amount_minor=offered.amount,
         currency=offered.currency,
         licence=panel.licence,
@@ -144,15 +156,12 @@ def order(
                 the stored answer is not the one committed to. ChainFrozenError: an audit stopped the panel.
     """
     digest = hashlib.sha256(canonical_bytes({"location": panel, "quote": quote_id})).hexdigest()
-    known = select(location_orders).where(location_orders.c.account_id == caller.id)
-    row = connection.execute(known.where(location_orders.c.idempotency_key == key)).one_or_none()
     found = location_of(connection, panel)
+    row = ordered_before(connection, location_orders, caller, key, digest)
     if row is not None:
-        if row.request_digest != digest:
-            raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
         check_licence(found.licence, caller, licence)
         return _placed(connection, keyring, found, row, replayed=True)
-    cited = _quote_of(connection, caller, panel, quote_id)
+    cited = panel_quote(connection, location_quotes, caller, panel, quote_id)
     check_licence(found.licence, caller, licence)
     offered = _price(connection, caller, found, cited.question, cited.budget_nano)
     confirm_quote(cited, offered.chain_id, offered, now)
@@ -249,8 +258,7 @@ def _placed(
 
 def _price(connection: Connection, caller: Caller, panel: LocationPanel, text: str, budget_nano: int) -> Quote:
     """Return what a question costs a caller now: nothing where its answer is held."""
-    if panel.stopped is not None:
-        raise ChainFrozenError("location panel: expected one that may be sold, got one that an audit has stopped")
+    refuse_stopped(connection, panel.id)
     kind = kind_of(read_question(text))
     if kind not in panel.prices:
         raise NotFoundError(f"question: expected one of the kinds that the panel sells, got {kind}")
@@ -263,11 +271,3 @@ def _price(connection: Connection, caller: Caller, panel: LocationPanel, text: s
     held = connection.execute(select(func.count()).select_from(location_orders).where(mine)).scalar_one()
     holding = Holding(1 if held else None, net_paid(connection, caller.id, query, location_orders))
     return quote(PriceBook(query, 1, panel.currency, (TierPrice(law, price),)), law, holding)
-
-
-def _quote_of(connection: Connection, caller: Caller, panel: str, quote_id: str) -> "Row[Any]":
-    wanted = select(location_quotes).where(location_quotes.c.id == quote_id, location_quotes.c.account_id == caller.id)
-    row = connection.execute(wanted.where(location_quotes.c.panel_id == panel)).one_or_none()
-    if row is None:
-        raise NotFoundError("quote: expected one of the caller's own on this panel, got another id")
-    return row

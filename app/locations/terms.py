@@ -11,7 +11,7 @@ from tiers.accounting.people import Nanos, PeopleLedger
 from tiers.adaptive.asking import Plan
 from tiers.adaptive.budgeting import doubling_split
 from tiers.adaptive.rounds import Mode
-from tiers.adaptive.space import Space
+from tiers.adaptive.space import FARTHEST_STEPS, Space
 from tiers.budget import NANO, decimal_text, nano_up, parse_decimal
 from tiers.errors import InvalidParameterError
 
@@ -35,7 +35,6 @@ FINE = 256
 LAW = "lattice-gaussian distances, doubling rounds/1"
 """What is released, by which rule of rounds, charged by which curve; another version of any of them is another name."""
 PEOPLE_MOST = 2**20
-_FINEST = 2**40  # steps, of everything that a distance is computed from: doubles err by 2⁻¹⁰ of a step at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,8 @@ def space_of(low: tuple[Fraction, ...], high: tuple[Fraction, ...], grain: Fract
     if any(width < 0 or width.denominator != 1 for width in widths):
         raise InvalidParameterError("axes", "low ≤ high, a whole number of grains apart", tuple(map(str, widths)))
     far = max(abs(end) for end in (*low, *high)) / grain * FINE
-    if far > _FINEST:
-        raise InvalidParameterError("axes", f"ends within {_FINEST // FINE} grains of 0", math.ceil(far / FINE))
+    if far > FARTHEST_STEPS:
+        raise InvalidParameterError("axes", f"ends within {FARTHEST_STEPS // FINE} grains of 0", math.ceil(far / FINE))
     return Space(low, grain, tuple(int(width) + 1 for width in widths), FINE)
 
 

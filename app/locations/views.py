@@ -66,8 +66,9 @@ class LocationOpenedView(msgspec.Struct, frozen=True, kw_only=True):
 class LocationLedgerView(msgspec.Struct, frozen=True, kw_only=True):
     """What people's budgets come to, for the panel's owner: the least, the mean and the most that is left of one.
 
-    `exhausted`: how many have too little left for a first round of any question. `saved_share`: of what the answered
-    questions allowed, what they did not spend, on average.
+    `exhausted`: how many have too little left for a first round of any question. `saved_share`: which part they did not
+    pay of what those whom the answered questions asked could have paid at most: what a question allowed, or what a
+    person had left before it, if that was less.
     """
 
     people: int
@@ -81,13 +82,19 @@ class LocationLedgerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocationQuoteView(msgspec.Struct, frozen=True, kw_only=True):
-    """A question in its one form, and what it costs this caller now."""
+    """A question in its one form, and what it costs this caller now.
+
+    `askable` of the panel's `people` have budget enough left to be asked, each up to what is left of their own; of a
+    question that has its answer, that many were.
+    """
 
     quote: str
     panel: str
     question: dict[str, Any]
     budget: str
     query: str
+    people: int
+    askable: int
     law: str
     lines: list[QuoteLineView]
     amount_minor: int

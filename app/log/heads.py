@@ -1,5 +1,6 @@
 """Signed tree heads: the market's word on how long its log is and what it holds (Ed25519)."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -7,16 +8,18 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from app.log.leaf_base import Hex, Natural
 from tiers.canonical import Document, canonical_bytes
+from tiers.errors import AuditError
 
-__all__ = ["TreeHead", "public_hex", "public_key", "sign", "sign_document", "verify_document"]
+__all__ = ["TreeHead", "public_hex", "public_key", "public_keys", "sign", "sign_document", "verify_document"]
 
 
 class TreeHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The head of a log of `size` leaves; `signature` covers all other fields, canonically."""
 
-    size: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
-    root: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    size: Natural
+    root: Hex
     at: Annotated[str, msgspec.Meta(max_length=40)]
     key: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     signature: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{128}\Z")]
@@ -59,6 +62,17 @@ def public_hex(private: Ed25519PrivateKey) -> str:
 def public_key(text: str) -> Ed25519PublicKey:
     """Return the public key of 64 hex digits; raises ValueError otherwise."""
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
+
+
+def public_keys(publics: Iterable[str]) -> list[Ed25519PublicKey]:
+    """Return the public keys that a check trusts; raises AuditError where there is none, or one that is none."""
+    try:
+        trusted = [public_key(public) for public in publics]
+    except ValueError:
+        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
+    if not trusted:
+        raise AuditError("public key: expected at least one, got none")
+    return trusted
 
 
 def _message(purpose: str, document: Document) -> bytes:

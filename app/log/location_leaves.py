@@ -57,11 +57,13 @@ class LocationRound(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     most_nano: Natural
 
 
-class LocationAnswerLeaf(LeafBase, frozen=True, kw_only=True, tag="location-answer"):
+class LocationAnswerLeaf(LeafBase, frozen=True, kw_only=True, tag="location-answer", omit_defaults=True):
     """A question is answered, once: in which rounds, at what charge; commitments to what was released and read.
 
     Args:       number: of the panel's questions, from 1. query: names panel, question and budget. transcript, ledger,
                 answer: commitments to the released values, to what each person has spent after, and to the answer.
+                most_nano: the most that one person was charged for the question in all, as its first receipt says (a
+                question from before leaves said it: nothing).
     """
 
     panel: Text
@@ -73,6 +75,7 @@ class LocationAnswerLeaf(LeafBase, frozen=True, kw_only=True, tag="location-answ
     transcript: Hex
     ledger: Hex
     answer: Hex
+    most_nano: Natural | None = None
 
 
 class LocationSaleLeaf(LeafBase, frozen=True, kw_only=True, tag="location-sale"):

@@ -126,7 +126,7 @@ class PanelSaleLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-sale"):
 
 
 class PanelStopLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-stop"):
-    """Nothing more of a panel is sold, because of a finding; what was sold stays readable."""
+    """Nothing more of a panel, or location panel, is sold, because of a finding; what was sold stays readable."""
 
     panel: Text
     check: Text
@@ -134,7 +134,7 @@ class PanelStopLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-stop"):
 
 
 class PanelThawLeaf(LeafBase, frozen=True, kw_only=True, tag="panel-thaw"):
-    """An operator lets a stopped panel be sold again, and says why."""
+    """An operator lets a stopped panel, or location panel, be sold again, and says why."""
 
     panel: Text
     reason: Text

@@ -17,6 +17,7 @@ from app.log.heads import TreeHead, public_key
 __all__ = ["Witness"]
 
 _PAUSE_SECONDS = 5.0
+_WAIT_SECONDS = 1.0
 _KEEP_NEWEST = """
 local kept = redis.call('GET', KEYS[1])
 local size = kept and tonumber(string.match(kept, '^(%d+) ')) or -1
@@ -31,7 +32,7 @@ class Witness:
 
     def __init__(self, url: str, keyring: Keyring) -> None:
         self._redis: Any = redis.Redis.from_url(
-            url, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+            url, socket_timeout=_WAIT_SECONDS, socket_connect_timeout=_WAIT_SECONDS, retry=Retry(NoBackoff(), 0)
         )
         self._public = {number: public_key(text) for number, text in keyring.public_keys().items()}
         first = keyring.public_keys()[min(keyring.signing)]

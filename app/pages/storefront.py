@@ -1,6 +1,8 @@
-"""The storefront: live bundles, and products with their tiers, prices and error bars. Public; holds no answer."""
+"""The storefront: bundles, products, panels and location panels, with prices and promises. Public; holds no answer."""
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
@@ -10,10 +12,13 @@ from sqlalchemy import Connection
 
 from app.catalog.bundle_views import list_bundles
 from app.catalog.views import list_products
+from app.locations.listing import locations_after
+from app.locations.views import LocationView
 from app.market import Market
 from app.panels.listing import panels_after
 from app.views import BundlePartView, BundleView, PanelView, ProductView, TierView
 from pricing.money import Money
+from tiers.budget import decimal_text
 
 __all__ = ["storefront", "stylesheet"]
 
@@ -28,6 +33,12 @@ _HEADERS = {
 _BAR_WIDTH = 160
 _SHOWN = 200
 _VALUES = 24
+_DIGITS = 5
+_KINDS = {
+    "range": "how many are in a disc, a box or a polygon",
+    "density": "how dense it is at a point",
+    "nearest": "which people, by number, are nearest to a point",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +82,39 @@ class _Panel:
     tiers: list[dict[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """A location panel as the page shows it: Λ and ρ across it rounded up, and each kind of question with its price."""
+
+    view: LocationView
+    people: str
+    space: str
+    diagonal: str
+    across: str
+    kept: str
+    kinds: list[tuple[str, str]]
+
+
 @get("/", opt={"public": True}, media_type=MediaType.HTML)
 async def storefront(market: NamedDependency[Market]) -> Response[str]:
     """Show what is on sale."""
 
-    def read(connection: Connection) -> tuple[list[ProductView], list[BundleView], list[PanelView]]:
+    def read(
+        connection: Connection,
+    ) -> tuple[list[ProductView], list[BundleView], list[PanelView], list[LocationView]]:
         return (
             list_products(connection, after=-1, count=_SHOWN),
             list_bundles(connection, after=-1, count=_SHOWN),
             panels_after(connection, "", after=-1, count=_SHOWN),
+            locations_after(connection, "", after=-1, count=_SHOWN),
         )
 
-    views, bundles, opened = await market.database.read(read)
+    views, bundles, opened, located = await market.database.read(read)
     html = _templates.get_template("storefront.html").render(
         shelves=[_shelf(view) for view in views],
         packs=[_pack(bundle) for bundle in bundles],
         panels=[_panel(view) for view in opened if view.rounds],
+        locations=[_places(view) for view in located],
     )
     return Response(html, media_type=MediaType.HTML, headers=_HEADERS)
 
@@ -114,6 +142,28 @@ def _panel(view: PanelView) -> _Panel:
     if view.axes:
         shown = ", ".join(f"{axis.name} ({len(axis.values)} values, a step is {axis.unit})" for axis in view.axes)
     return _Panel(view, shown, len(view.rounds), f"{newest.reports:,}", tiers)
+
+
+def _places(view: LocationView) -> _Places:
+    ends = [(axis.column, axis.low.replace("-", "−"), axis.high.replace("-", "−")) for axis in view.axes]
+    axes = ", ".join(f"{column} {low} to {high}" for column, low, high in ends)
+    priced = [(words, getattr(view.prices, kind)) for kind, words in _KINDS.items()]
+    return _Places(
+        view=view,
+        people=f"{view.people:,}",
+        space=f"{axes}; people are moved to the nearest place of a grid of {view.grain} {view.promise.unit}",
+        diagonal=_up(view.promise.diagonal),
+        across=_up(view.promise.rho_whole),
+        kept=f"{decimal_text(100 * (1 - Fraction(view.beta)))} %",
+        kinds=[(words, Money(price, view.currency).text()) for words, price in priced if price is not None],
+    )
+
+
+def _up(number: str) -> str:
+    """Return a number to a few digits, rounded up: what is promised is never better than what is shown."""
+    found = Decimal(number)
+    shown = found.quantize(Decimal(1).scaleb(found.adjusted() - _DIGITS + 1), ROUND_CEILING)
+    return _thousands(f"{shown.normalize():f}")
 
 
 def _thousands(number: str) -> str:

@@ -4,7 +4,6 @@ Deliveries to a panel and the closing of its round take turns, over all processe
 """
 
 import hmac
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -15,17 +14,20 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
+from app.audit.stopping import refuse_stopped
 from app.auth.accounts import Caller
 from app.clock import time_text
 from app.errors import AppError, ConflictError, InvalidRequestError
 from app.files import is_anothers
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels.desk import Panel, counts_of, panel_of, round_of, sold_rounds, store_round
+from app.panels.closing import store_round
+from app.panels.desk import Panel, counts_of, panel_of, round_of, sold_rounds
 from app.panels.intake import Form, read_file, read_rows
 from app.panels.journal import Journal
 from app.panels.late_tiers import (
     draw_late,
+    draw_late_again,
     logged_rounds,
     restore,
     store_drawn,
@@ -39,10 +41,9 @@ from app.panels.proving import disclosed_round, head_line, lines_of, shown_spend
 from app.panels.readings import read
 from app.panels.replay import replay_round
 from app.panels.reports import Delivered, Reports
-from app.panels.rounds import RUN, Engine, close_round, derive_again, opening_of, read_tier
+from app.panels.rounds import RUN, Engine, close_round, derive_again, opening_of, put_in_place, read_tier
 from app.panels.sales import held_rank
 from app.panels.spending import blinding, replay_spending, root_of_round
-from app.panels.stopping import refuse_stopped
 from app.views import PanelReadingView, PanelView
 from app.wire import PanelReadingRequest, PanelReportsRequest, TierRequest
 from tiers.audit.findings import Finding
@@ -129,6 +130,7 @@ def add_tier(market: Market, owner: Caller, panel: str, wanted: TierRequest) -> 
             drawn.append((record.round, draw_late(added, secret, panel, record.round, number, folder)))
 
         def work(connection: Connection) -> PanelView:
+            refuse_stopped(connection, panel)
             store_tier(connection, market.keyring, found, added, wanted.price_minor, at)
             for round_number, each in drawn:
                 store_drawn(connection, market.keyring, panel, round_number, each, at)
@@ -197,9 +199,8 @@ def derive(market: Market, panel: str, number: int, engine: Engine) -> bool:
         reports = _reports(market, panel)
         again = folder.with_name(f"{folder.name}.again")  # what is there stays until it is known to be the same
         derive_again(found.plan, secret, reports, record, again, engine)
-        shutil.rmtree(folder, ignore_errors=True)
-        again.rename(folder)
-        restore(found.menu, secret, reports, record, folder)
+        put_in_place(again, folder)
+        draw_late_again(found.menu, secret, record, folder)
     return False
 
 
@@ -223,7 +224,9 @@ def spending(market: Market, owner: Caller | None, panel: str) -> Iterator[bytes
 
     Raises:     NotFoundError: no panel of the owner's, or no round of it in the log.
     """
-    found, last, head = market.database.read_now(lambda connection: shown_spending(connection, panel, owner))
+    found, last, head = market.database.read_now(
+        lambda connection: shown_spending(connection, market.keyring, panel, owner)
+    )
     blind = blinding(market.keyring.owner_secret(found.owner, found.epoch), panel)
     with TemporaryFile() as file:
         with market.turns.held("panel", panel):

@@ -62,7 +62,7 @@ def spending(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
         as_json,
         lambda made: (
             f"verified: {made.devices} devices of {made.panel} in {made.rounds} rounds, "
-            f"all that a log of {made.size} leaves was shown to have; "
+            f"which the market signed to be all in its log of {made.size} leaves; "
             f"the most spent is {made.most_nano} of {made.budget_nano} (10⁻⁹ of ε)"
         ),
     )
@@ -131,17 +131,23 @@ def plan(file: Path, as_json: bool) -> None:
     """Tell what linear queries over ordered values cost under a metric. Reads no data. Exits 2 if refused.
 
     FILE: {"values": 8, "metric": {"type": "line"}, "epsilons": ["2", "1"], "queries": "ranges"}. Metrics: line, any,
-    secret (with "secret"), table (with "rows"). Queries: ranges, prefixes, values, or rows of weights.
+    secret (with "secret": 2, how many of the first values are), table (with "rows": [["0", "1"], ["1", "0"]]). Queries:
+    ranges, prefixes, values, or rows of weights ([["1", "0.5"]]).
     """
     import msgspec
     from rich.console import Console
 
     from app.errors import InvalidRequestError
     from app.panels.strategies import StrategyRequest, plan_strategies, table_of
+    from app.strict import told
     from tiers.errors import TierError
 
     try:
         made = plan_strategies(msgspec.json.decode(file.read_bytes(), type=StrategyRequest))
+    except msgspec.ValidationError as error:
+        key, message = told(error, StrategyRequest)
+        click.echo(f"{type(error).__name__}: {key or 'FILE'}: {message}", err=True)
+        sys.exit(2)
     except (TierError, InvalidRequestError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         sys.exit(2)

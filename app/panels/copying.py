@@ -43,7 +43,8 @@ def panel_files(panel: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
 def place_panels(source: Path, target: Path, journals: Path) -> None:
     """Move restored files where none are; those that are there already are as new as the backup or newer, and stay.
 
-    Args:       journals: folder of the panels' journals: a file whose journal is gone starts a new one.
+    Args:       journals: folder of the panels' journals: a file whose journal is gone starts a new one, one that stays
+                too.
     """
     for path in sorted(path for path in source.rglob("*") if path.is_file()):
         place = target / path.relative_to(source)
@@ -54,6 +55,7 @@ def place_panels(source: Path, target: Path, journals: Path) -> None:
         if place.name == _REPORTS:  # a journal that outlived its file would be played into this one
             place.with_name(f"{_REPORTS}-journal").unlink(missing_ok=True)
         path.replace(place)
-        if place.name == _REPORTS and not (journals / f"{place.parent.name}.jsonl").exists():
+    for place in target.glob(f"*/{_REPORTS}"):
+        if not (journals / f"{place.parent.name}.jsonl").exists():
             with closing(sqlite3.connect(place, timeout=60)) as held, held:
                 held.execute("DROP TABLE IF EXISTS journal")

@@ -19,6 +19,7 @@ from app.errors import InvalidRequestError
 from app.log.axes import AXES_LIMIT, VALUES_LIMIT, Axis
 from app.panels.plans.base import CONFIDENCE, Counts
 from app.panels.plans.points import PointsPlan
+from app.panels.weights import bar_text, centred, value_text
 from tiers.metric.products import (
     Weights,
     box_weights,
@@ -36,6 +37,8 @@ _Key: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 Number: TypeAlias = Annotated[str, Meta(max_length=30, pattern=r"^-?[0-9]+(\.[0-9]+)?\Z")]
 Row: TypeAlias = dict[str, str]
 MISS = 1 - CONFIDENCE
+_FARTHEST = 10**9
+"""Weights of a product are multiplied as doubles: what they share, so many times as large, may drown their noise."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,22 +100,25 @@ class GridTier:
     def sum(self, axis: str, weights: Sequence[str]) -> list[Row]:
         """Return the sum over people of their value's weight on an axis; its variance is the same for all people."""
         place, grid, observed = self._margin(axis)
-        wanted = self._weights(place, weights)
+        self._check(weights, self.grid.sizes[place])
+        shared, wanted = centred(weights)
         value, each = weighted_sum(grid, observed, wanted.tolist())
-        return [self._row(grid, observed, "sum", value, [wanted], self.reports * each)]
+        total = shared * self.reports + Fraction(value)
+        return [self._row(grid, observed, "sum", total, [wanted], self.reports * each)]
 
     def cells(self, weights: Sequence[str]) -> list[Row]:
         """Return the sum over people of their cell's weight, in row-major order; its variance has no short form."""
-        if len(weights) != self.grid.cells:
-            raise InvalidRequestError(f"weights: expected {self.grid.cells} of them, got {len(weights)}")
-        value, width = self._linear([float(text) for text in weights])
-        return [{"key": "sum", "value": f"{value:.6f}", "half_width": f"{width:.6f}"}]
+        self._check(weights, self.grid.cells)
+        shared, wanted = centred(weights)
+        value, width = self._linear(wanted)
+        total = shared * self.reports + Fraction(value)
+        return [{"key": "sum", "value": value_text(total), "half_width": bar_text(width)}]
 
     def product(self, factors: Sequence[Factor]) -> list[Row]:
         """Return the sum over people of the product of their values' weights, an axis each."""
         rows = [np.ones(size) for size in self.grid.sizes]
         for place, factor in self._placed([factor.axis for factor in factors]):
-            rows[place] = self._weights(place, factors[factor].weights)
+            rows[place] = self._factor(place, factors[factor].weights)
         bound = product_variance_bound(self.grid, self.reports, rows)
         value = product_sum(self.grid, self.observed, rows)
         return [self._row(self.grid, self.observed, "product", value, rows, bound)]
@@ -123,11 +129,13 @@ class GridTier:
             grid, observed, key, range_estimate(grid, observed, [wanted]), box_weights(grid, [wanted]), bound
         )
 
-    def _row(self, grid: Grid, observed: Table, key: str, value: float, weights: Weights, bound: float) -> Row:
+    def _row(
+        self, grid: Grid, observed: Table, key: str, value: Fraction | float, weights: Weights, bound: float
+    ) -> Row:
         width = half_width(grid, self.reports, weights, MISS)
         spread = min(max(product_variance_estimate(grid, observed, weights), 0.0), bound)
-        numbers = {"value": value, "half_width": width, "variance_bound": bound, "variance": spread}
-        return {"key": key} | {name: f"{number:.6f}" for name, number in numbers.items()}
+        told = {"key": key, "value": value_text(value), "half_width": bar_text(width)}
+        return told | {"variance_bound": f"{bound:.6f}", "variance": f"{spread:.6f}"}
 
     def _margin(self, axis: str) -> tuple[int, Grid, Table]:
         ((place, _),) = self._placed([axis])
@@ -151,10 +159,20 @@ class GridTier:
             raise InvalidRequestError("range: expected a last value at or after the first, got one before it")
         return first, last
 
-    def _weights(self, place: int, weights: Sequence[str]) -> npt.NDArray[np.float64]:
-        if len(weights) != self.grid.sizes[place]:
-            raise InvalidRequestError(f"weights: expected {self.grid.sizes[place]} of them, got {len(weights)}")
+    def _factor(self, place: int, weights: Sequence[str]) -> npt.NDArray[np.float64]:
+        self._check(weights, self.grid.sizes[place])
+        shared, apart = centred(weights)
+        spread = float(np.ptp(apart))
+        if 0 < spread * _FARTHEST < abs(float(shared)):
+            raise InvalidRequestError(
+                f"weights: expected what they share to be at most {_FARTHEST:,} times what they differ by, got more"
+            )
         return np.array([float(text) for text in weights])
+
+    @staticmethod
+    def _check(weights: Sequence[str], size: int) -> None:
+        if len(weights) != size:
+            raise InvalidRequestError(f"weights: expected {size} of them, got {len(weights)}")
 
 
 Sides: TypeAlias = Annotated[tuple[Side, ...], Meta(min_length=1, max_length=AXES_LIMIT)]

@@ -14,12 +14,15 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.errors import InvalidRequestError
+from app.log.disclosures import Extent, Signature
 from app.log.heads import TreeHead
+from app.log.leaf_base import Hex
 from app.log.panel_leaves import LateDrawLeaf, LateTierLeaf, PanelLeaf, PanelSaleLeaf, RoundLeaf
+from app.log.proofs import Proved
 from app.panels.plans.base import Counts, Plan
 from app.panels.plans.late import Menu
 from app.panels.plans.lists import Lists
-from app.panels.replay import LINE_LIMIT, Checks, Proved, RoundReport, disclosed_tiers, plan_of_record
+from app.panels.replay import LATE_FORMAT, LINE_LIMIT, Checks, RoundReport, disclosed_tiers, plan_of_record
 from app.panels.rounds import RUN, counts_commitment
 from tiers.errors import TierError
 from tiers.local.columns.between import LATE_SAMPLER
@@ -27,7 +30,6 @@ from tiers.noise.law import parse_rational
 
 __all__ = ["DisclosedLate", "replay_late"]
 
-_Hash: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Report: TypeAlias = list[Annotated[int, msgspec.Meta(ge=0, lt=2**32)]]
 
 
@@ -44,14 +46,15 @@ class DisclosedLate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     sale: Proved
     added: list[Proved]
     drawn: list[Proved]
-    openings: dict[str, _Hash]
-    counts: dict[str, _Hash]
-    keys: dict[str, _Hash]
+    openings: dict[str, Hex]
+    counts: dict[str, Hex]
+    keys: dict[str, Hex]
+    signature: Signature
 
 
-def replay_late(line: bytes, trusted: list[Ed25519PublicKey], lines: Iterator[bytes]) -> RoundReport:
-    """Return what a disclosure with added tiers proves; raises msgspec.MsgspecError where the line is none."""
-    return _LateReplay(msgspec.json.decode(line, type=DisclosedLate), trusted).report(lines)
+def replay_late(shown: DisclosedLate, trusted: list[Ed25519PublicKey], lines: Iterator[bytes]) -> RoundReport:
+    """Return what a disclosure with added tiers proves."""
+    return _LateReplay(shown, trusted).report(lines)
 
 
 class _LateReplay(Checks):
@@ -67,6 +70,8 @@ class _LateReplay(Checks):
         if named is None:
             return RoundReport("", 0, 0, 0, 0, tuple(self.found))
         panel, closed, sale = named
+        holds = {"round": closed.record.round, "rank": sale.rank, "added": len(shown.added)}
+        self.extent(Extent(LATE_FORMAT, closed.record.panel, shown.head, holds), shown.signature)
         self.check_record(panel, closed, sale, len(closed.record.tiers) + len(shown.drawn))
         try:
             late = self._late(panel, closed, sale)

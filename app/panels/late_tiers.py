@@ -1,7 +1,7 @@
 """Tiers that were added to a panel: drawn for each of its rounds, committed to, logged, and drawn again where lost."""
 
 import hmac
-import os
+from collections.abc import Container
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import Connection, Row, select
 
 from app.errors import ConflictError, IntegrityError
+from app.files import replace
 from app.keyring import Keyring
 from app.log.journal import append
 from app.log.leaves import decode
@@ -29,6 +30,7 @@ from tiers.local.columns.between import LATE_SAMPLER
 __all__ = [
     "Drawn",
     "draw_late",
+    "draw_late_again",
     "late_leaves",
     "logged_rounds",
     "record_of",
@@ -65,6 +67,7 @@ def with_tier(panel: Panel, epsilon: Fraction, price: int) -> Menu:
     if ordered != sorted(ordered, reverse=True):
         raise ConflictError("price_minor: expected a price between those of the tiers beside it, got another")
     assert len(added.plan.ladder) == len(added)  # which checks every ε and every step
+    added.check_draws()  # a panel without a closed round would find out when it closes one, and close none
     return added
 
 
@@ -88,12 +91,10 @@ def draw_late(menu: Menu, secret: bytes, panel: str, round_number: int, number: 
                 counted = plan.count(0, stored)
                 counts = counted if counts is None else counts + counted
                 first += len(stored) // width
-            file.flush()
-            os.fsync(file.fileno())
     finally:
         for parent in parents:
             parent.close()
-    partial.rename(folder / f"{number}.bin")
+    replace(partial, folder / f"{number}.bin")
     assert counts is not None
     record = TierRecord(
         epsilon=decimal_text(menu.epsilon(number)),
@@ -114,8 +115,15 @@ def restore(menu: Menu, secret: bytes, reports: Reports, record: RoundRecord, fo
     numbers = range(len(record.tiers))
     if not all((folder / f"{number}.bin").exists() for number in numbers if number not in menu.late):
         derive_again(menu.opening, secret, reports, record, folder)
+    draw_late_again(menu, secret, record, folder, [each for each in numbers if not (folder / f"{each}.bin").exists()])
+
+
+def draw_late_again(
+    menu: Menu, secret: bytes, record: RoundRecord, folder: Path, wanted: Container[int] | None = None
+) -> None:
+    """Write the files of a round's added tiers anew, all or those wanted; raises IntegrityError as `restore` does."""
     for number in menu.late:
-        if number in numbers and not (folder / f"{number}.bin").exists():
+        if number < len(record.tiers) and (wanted is None or number in wanted):
             again = draw_late(menu, secret, record.panel, record.round, number, folder).record
             if again != record.tiers[number]:
                 (folder / f"{number}.bin").unlink()
@@ -128,7 +136,9 @@ def store_tier(connection: Connection, keyring: Keyring, panel: Panel, menu: Men
     row = connection.execute(select(panels).where(panels.c.id == panel.id)).one()
     if (row.late_tiers, row.round) != (len(panel.menu.late), panel.round):
         raise ConflictError("panel: expected one that others leave alone for a moment, got one that changed")
-    tier = PanelTier(epsilon=epsilon, law=menu.law(number), price_minor=price)
+    metric = menu.plan.metric
+    across = None if metric is None else metric.across(menu.epsilon(number))
+    tier = PanelTier(epsilon=epsilon, law=menu.law(number), price_minor=price, across=across)
     append(
         connection,
         keyring,

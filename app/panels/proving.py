@@ -9,6 +9,8 @@ from sqlalchemy import Connection, func, select
 from app.auth.accounts import Caller
 from app.errors import NotFoundError
 from app.keyring import Keyring
+from app.log.disclosures import Extent
+from app.log.heads import TreeHead
 from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import inclusion_proof
 from app.log.panel_leaves import RoundRecord
@@ -80,9 +82,10 @@ def head_line(
     """Return a disclosure's first line, and the tiers (by number) whose reports follow it, side by side.
 
     The line has leaves and proofs, and what opens the tiers from one down. The key of a step or of a late draw is shown
-    only where all that it was drawn from is.
+    only where all that it was drawn from is. Which tier is the highest sold, and how many were added, is signed.
     """
     secret, name = keyring.owner_secret(found.owner, record.epoch), f"{found.id}/{record.round}"
+    holds = {"round": record.round, "rank": rank, "added": len(proved.get("added", ()))}
     steps = found.plan.keys(secret, name)
     if found.menu.late:
         below, derived = disclosed_tiers(found.menu, rank)
@@ -94,7 +97,7 @@ def head_line(
             "counts": {str(each): opening_of(secret, name, each, COUNTS).hex() for each in below},
             "keys": {str(each): key.hex() for each, key in keys.items()},
         }
-        return line, [each for each in below if each not in derived]
+        return _signed(keyring, found.id, line, holds), [each for each in below if each not in derived]
     below = list(range(rank, len(record.tiers)))
     line = {
         "format": FORMAT,
@@ -103,7 +106,7 @@ def head_line(
         "counts": [opening_of(secret, name, place, COUNTS).hex() for place in below],
         "keys": [key.hex() for key in steps[rank:]],
     }
-    return line, [rank]
+    return _signed(keyring, found.id, line, holds), [rank]
 
 
 def spending_panels(connection: Connection) -> list[str]:
@@ -112,7 +115,9 @@ def spending_panels(connection: Connection) -> list[str]:
     return list(connection.execute(select(panel_rounds.c.panel_id).where(bound).distinct()).scalars())
 
 
-def shown_spending(connection: Connection, panel: str, owner: Caller | None) -> tuple[Panel, int, dict[str, Any]]:
+def shown_spending(
+    connection: Connection, keyring: Keyring, panel: str, owner: Caller | None
+) -> tuple[Panel, int, dict[str, Any]]:
     """Return a panel, its last round in the log, and the first line of what its devices spent.
 
     Raises:     NotFoundError: no panel of the owner's, or no round of it in the log.
@@ -125,8 +130,8 @@ def shown_spending(connection: Connection, panel: str, owner: Caller | None) -> 
         raise NotFoundError("panel: expected one with a closed round in the log, got one without")
     shown = proved(connection, {"panel": found.leaf_index} | {str(row.number): row.leaf_index for row in rounds})
     leaves = [shown[str(row.number)] for row in rounds]
-    head = {"format": SPENDING_FORMAT, "head": shown["head"], "panel": shown["panel"], "rounds": leaves}
-    return found, rounds[-1].number, head
+    told = {"format": SPENDING_FORMAT, "head": shown["head"], "panel": shown["panel"], "rounds": leaves}
+    return found, rounds[-1].number, _signed(keyring, panel, told, {"rounds": len(leaves)})
 
 
 def lines_of(head: dict[str, Any], tiers: Sequence[Iterator[Lists]]) -> Iterator[bytes]:
@@ -141,6 +146,12 @@ def lines_of(head: dict[str, Any], tiers: Sequence[Iterator[Lists]]) -> Iterator
 def report_lines(rows: Sequence[Sequence[int]]) -> bytes:
     """Return reports as NDJSON: one list a line."""
     return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def _signed(keyring: Keyring, panel: str, line: dict[str, Any], holds: dict[str, int]) -> dict[str, Any]:
+    """Return a first line with the market's signature over how much its file holds."""
+    extent = Extent(line["format"], panel, msgspec.convert(line["head"], TreeHead), holds)
+    return line | {"signature": extent.sign(keyring)}
 
 
 def _late(connection: Connection, panel: str, number: int, tiers: int | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from app.panels.grid_readings import Factors, GridTier, Number, Sides
 from app.panels.plans.base import CONFIDENCE, Counts, Plan
 from app.panels.plans.bits import BitsPlan
 from app.panels.plans.points import PointsPlan
+from app.panels.weights import bar_text, centred, value_text
 from tiers.budget import parse_decimal
 from tiers.metric.quantiles import rank_radius, search
 
@@ -91,7 +92,7 @@ def read(
 ) -> list[dict[str, str]]:
     """Return the rows of a reading: key, value and half-width as decimal text; of a quantile the value's key alone.
 
-    Of ordered values a quantile has its radius: how far off in rank it can be. With axes: `app.panels.grid_readings`.
+    A quantile has its radius: how far off in rank it can be, at 95 %. With axes: `app.panels.grid_readings`.
 
     Raises:     InvalidRequestError: a key outside the domain, a range that ends before it begins, a share out of
                 (0, 1], another number of weights than of values, or an axis that the panel has not.
@@ -122,13 +123,12 @@ def read(
         case WeightedSum():
             if len(wanted.weights) != size:
                 raise InvalidRequestError(f"weights: expected {size} of them, got {len(wanted.weights)}")
-            rows = [("sum", np.array([float(text) for text in wanted.weights]))]
+            shared, weights = centred(wanted.weights)
+            value, width = plan.linear(rank, counts, reports, weights)
+            return [_row("sum", shared * reports + Fraction(value), width)]
         case Quantile():
             found = domain[_quantile(plan, rank, counts, reports, size, _share(wanted)) - 1]
-            if not isinstance(plan, BitsPlan):
-                return [{"key": found}]
-            radius = rank_radius(plan.grid(rank), reports, 1 - CONFIDENCE)
-            return [{"key": found, "rank_radius": f"{radius:.6f}"}]
+            return [{"key": found, "rank_radius": f"{_radius(plan, rank, counts, reports, size):.6f}"}]
     return [_row(key, *plan.linear(rank, counts, reports, weights)) for key, weights in rows]
 
 
@@ -163,10 +163,31 @@ def _share(wanted: Quantile) -> Fraction:
 
 def _quantile(plan: Plan, rank: int, counts: Counts, reports: int, size: int, share: Fraction) -> int:
     def prefix(place: int) -> float:
-        weights = np.arange(size) < place
-        return plan.linear(rank, counts, reports, weights.tolist())[0] if place < size else float(reports)
+        weights = (np.arange(size) < place).astype(np.float64)
+        return plan.linear(rank, counts, reports, weights)[0] if place < size else float(reports)
 
     return search(prefix, size, share)[-1]
+
+
+def _radius(plan: Plan, rank: int, counts: Counts, reports: int, size: int) -> float:
+    """Return D: with 95 % at least, a quantile j has P(j) ≥ φn − D and P(j−1) < φn + D.
+
+    Law:        of flips `rank_radius`. Else the prefixes hang together, so that all d − 1 of them share the miss: D is
+                the widest one's half-width at β/(d − 1).
+    Example:
+        >>> from app.panels.mechanism import plan_of
+        >>> from tiers.budget import Ladder
+        >>> plan = plan_of("subset", 2, Ladder.parse(["50"]))  # one prefix, and next to no noise
+        >>> round(_radius(plan, 0, np.array([40, 60]), 100, 2), 3)  # by the variance, of almost 0
+        2.459
+    """
+    if isinstance(plan, BitsPlan):
+        return rank_radius(plan.grid(rank), reports, 1 - CONFIDENCE)
+    miss, prefix, widest = (1 - CONFIDENCE) / (size - 1), np.zeros(size), 0.0
+    for end in range(size - 1):
+        prefix[end] = 1
+        widest = max(widest, plan.linear(rank, counts, reports, prefix, miss)[1])
+    return widest
 
 
 def _place(domain: Sequence[str], key: str) -> int:
@@ -176,5 +197,5 @@ def _place(domain: Sequence[str], key: str) -> int:
         raise InvalidRequestError("key: expected a value of the panel's domain, got another") from None
 
 
-def _row(key: str, value: float, half_width: float) -> dict[str, str]:
-    return {"key": key, "value": f"{value:.6f}", "half_width": f"{half_width:.6f}"}
+def _row(key: str, value: Fraction | float, half_width: float) -> dict[str, str]:
+    return {"key": key, "value": value_text(value), "half_width": bar_text(half_width)}

@@ -8,18 +8,18 @@ import hmac
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from app.log import leaves as log_leaves
-from app.log.heads import TreeHead, public_key
-from app.log.leaf_base import LeafBase
-from app.log.merkle import leaf_hash, verify_inclusion
+from app.log.disclosures import Extent, Signature, first_line
+from app.log.heads import TreeHead, public_keys
+from app.log.leaf_base import Hex, LeafBase
 from app.log.panel_leaves import PanelLeaf, PanelSaleLeaf, RoundLeaf, RoundRecord
+from app.log.proofs import Proved
 from app.panels.mechanism import read_plan
 from app.panels.plans.base import Plan
 from app.panels.plans.late import Menu
@@ -27,8 +27,7 @@ from app.panels.plans.lists import Lists
 from app.panels.rounds import RUN, counts_commitment
 from tiers.audit.findings import Finding
 from tiers.budget import Ladder
-from tiers.canonical import canonical_bytes
-from tiers.errors import AuditError, TierError
+from tiers.errors import TierError
 from tiers.local.columns.chain import SAMPLER
 from tiers.noise.law import parse_rational
 
@@ -38,26 +37,17 @@ __all__ = [
     "LINE_LIMIT",
     "Checks",
     "Disclosed",
-    "Proved",
     "RoundReport",
     "disclosed_tiers",
     "plan_of_record",
     "replay_round",
 ]
 
-FORMAT = "tiermarket-round/1"
-LATE_FORMAT = "tiermarket-round/2"
+FORMAT = "tiermarket-round/3"
+LATE_FORMAT = "tiermarket-round/4"
 """Of a panel that has added tiers: each line holds the reports of several tiers, side by side."""
 LINE_LIMIT = 2**24
-_Hash: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _LeafKind = TypeVar("_LeafKind", bound=LeafBase)
-
-
-class Proved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A leaf as it is in the log, and its path to the head."""
-
-    leaf: dict[str, Any]
-    proof: list[_Hash]
 
 
 class Disclosed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +55,7 @@ class Disclosed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Args:       sale: of the tier from which on it is disclosed: the highest one sold. openings, counts: what opens the
                 commitments to the reports, and to the counts, of that tier and each below. keys: of the steps below it.
+                signature: the market's, that this is the highest one sold, and that no tier was added.
     """
 
     format: str
@@ -72,9 +63,10 @@ class Disclosed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     panel: Proved
     round: Proved
     sale: Proved
-    openings: list[_Hash]
-    counts: list[_Hash]
-    keys: list[_Hash]
+    openings: list[Hex]
+    counts: list[Hex]
+    keys: list[Hex]
+    signature: Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +96,14 @@ def replay_round(lines: Iterable[bytes], publics: Collection[str]) -> RoundRepor
                 them must have signed the head, and the round's record.
     Raises:     AuditError: nothing to check, no key, or one that is none.
     """
-    try:
-        trusted = [public_key(public) for public in publics]
-    except ValueError:
-        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
-    if not trusted:
-        raise AuditError("public key: expected at least one, got none")
+    trusted = public_keys(publics)
     read = iter(lines)
-    try:
-        line = next(read, b"")
-        if msgspec.json.decode(line, type=_Form).format == LATE_FORMAT:
-            from app.panels.late_replay import replay_late  # which goes on from here
+    from app.panels.late_replay import DisclosedLate, replay_late  # which goes on from here
 
-            return replay_late(line, trusted, read)
-        shown = msgspec.json.decode(line, type=Disclosed)
-        if shown.format != FORMAT:
-            raise ValueError("format")
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise AuditError("round: expected a disclosure's first line, got something else") from None
+    kinds: dict[str, type[Disclosed | DisclosedLate]] = {FORMAT: Disclosed, LATE_FORMAT: DisclosedLate}
+    shown = first_line("round", next(read, b""), kinds)
+    if isinstance(shown, DisclosedLate):
+        return replay_late(shown, trusted, read)
     return _Replay(shown, trusted).report(read)
 
 
@@ -140,12 +122,6 @@ def disclosed_tiers(menu: Menu, number: int) -> tuple[list[int], list[int]]:
     """
     below = [each for each in range(len(menu)) if menu.epsilon(each) <= menu.epsilon(number)]
     return below, [each for each in below if menu.parents(each) and set(menu.parents(each)) <= set(below)]
-
-
-class _Form(msgspec.Struct, frozen=True):
-    """Of a first line, its format."""
-
-    format: str
 
 
 class Checks:
@@ -176,18 +152,21 @@ class Checks:
     def leaf(self, head: TreeHead, name: str, proved: Proved, kind: type[_LeafKind]) -> _LeafKind | None:
         """Return a leaf of a kind that is in the log, or none with what is wrong."""
         try:
-            raw = canonical_bytes(proved.leaf)
-            leaf = log_leaves.decode(raw)
+            leaf, _, included = proved.read(head)
         except (msgspec.MsgspecError, TierError, ValueError, RecursionError):
             self.need(False, "A4", "unreadable-leaf", name, "no leaf of a known kind")
             return None
-        path = [bytes.fromhex(step) for step in proved.proof]
-        included = verify_inclusion(leaf_hash(raw), leaf.index, head.size, path, bytes.fromhex(head.root))
         self.need(included, "A4", "inclusion", f"{name}: leaf {leaf.index}", "the proof does not lead to the head")
         if not isinstance(leaf, kind):
             self.need(False, "A4", "leaf-kind", name, type(leaf).__name__)
             return None
         return leaf
+
+    def extent(self, extent: Extent, signature: str) -> None:
+        """Hold how much a file holds against the market's signature."""
+        held = ", ".join(f"{what} {count}" for what, count in extent.holds.items())
+        signed = extent.signed(signature, self.trusted)
+        self.need(signed, "A4", "disclosure-signature", held, "no trusted key signed that under this head")
 
     def signed_record(self, leaf: RoundLeaf) -> None:
         """Hold a round's record against its signature."""
@@ -233,6 +212,8 @@ class _Replay(Checks):
             return RoundReport("", 0, 0, 0, 0, tuple(self.found))
         panel, leaf, sale = named
         record, reports = leaf.record, 0
+        holds = {"round": record.round, "rank": sale.rank, "added": 0}
+        self.extent(Extent(FORMAT, record.panel, self.shown.head, holds), self.shown.signature)
         self.check_record(panel, leaf, sale, len(record.tiers))
         try:
             plan = plan_of_record(record)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from app.errors import IntegrityError
+from app.files import replace
 from app.log.panel_leaves import RoundRecord, TierRecord
 from app.panels.plans.base import Counts, Plan
 from app.panels.plans.lists import Lists
@@ -34,6 +35,7 @@ __all__ = [
     "here",
     "opening_of",
     "private_file",
+    "put_in_place",
     "read_tier",
 ]
 
@@ -99,8 +101,7 @@ def close_round(
         for file in files:
             file.flush()
             os.fsync(file.fileno())
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    put_in_place(partial, folder)
     counted_all = tuple(each for each in counts if each is not None)
     hashes = [None, *(sha256(key).hexdigest() for key in keys)]
     tiers_of = tuple(
@@ -126,6 +127,16 @@ def close_round(
         spent=spent,
     )
     return Closed(record, counted_all)
+
+
+def put_in_place(written: Path, folder: Path) -> None:
+    """Put a round's files where they are read, each at once: readers of the same bytes miss none meanwhile."""
+    if not folder.exists():
+        replace(written, folder)
+        return
+    for file in sorted(written.iterdir()):
+        replace(file, folder / file.name)
+    written.rmdir()
 
 
 def derive_again(

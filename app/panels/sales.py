@@ -11,22 +11,22 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, Row, select
 
+from app.audit.stopping import refuse_stopped
 from app.auth.accounts import Caller, Role
 from app.clock import later, new_id, time_text
-from app.engine.quoting import KEPT_SECONDS, QUOTE_SECONDS, check_licence, confirm_quote
+from app.engine.kept import QUOTE_SECONDS, drop_lapsed, ordered_before, panel_quote, quote_lines
+from app.engine.quoting import check_licence, confirm_quote
 from app.errors import (
     ForbiddenError,
-    IdempotencyError,
     IntegrityError,
     NotEntitledError,
-    NotFoundError,
 )
 from app.keyring import Keyring
 from app.ledger.amounts import amounts_of
 from app.ledger.earnings import accrue_to
-from app.ledger.money import balance, market_account, net_paid, post
+from app.ledger.money import balance, net_paid, post, post_to_market
 from app.ledger.refunds import issue_invoice
 from app.ledger.sold import receipt_before, signed_receipt
 from app.log.journal import append
@@ -35,13 +35,12 @@ from app.panels.desk import Panel, counts_of, panel_of, round_of
 from app.panels.late_tiers import record_of, whole_record
 from app.panels.plans.base import Counts
 from app.panels.rounds import COUNTS, counts_commitment, opening_of
-from app.panels.stopping import refuse_stopped
 from app.store.panel_schema import panel_orders, panel_quotes, panel_rounds
 from app.store.schema import leaves
-from app.views import PanelQuoteView, QuoteLineView
+from app.views import PanelQuoteView
 from pricing.book import PriceBook, TierPrice
 from pricing.errors import CurrencyMismatchError
-from pricing.invoices import Receipt, lines_of
+from pricing.invoices import Receipt
 from pricing.money import Money
 from pricing.quote import Holding, Quote, quote
 from tiers.budget import decimal_text, nano_up
@@ -69,8 +68,7 @@ def offer(
     """Quote a tier of a closed round to a caller and store the quote; raises as `_price` does."""
     sold = _on_sale(connection, panel, number)
     offered = _price(connection, caller, panel, number, rank)
-    lapsed = panel_quotes.c.expires_at < time_text(later(now, -KEPT_SECONDS))
-    connection.execute(delete(panel_quotes).where(panel_quotes.c.account_id == caller.id, lapsed))
+    drop_lapsed(connection, panel_quotes, caller, now)
     identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
     named = {"account_id": caller.id, "panel_id": panel.id, "number": number, "rank": rank}
     connection.execute(
@@ -93,7 +91,7 @@ def offer(
         reports=sold.reports,
         chain=offered.chain_id,
         law=offered.law,
-        lines=[QuoteLineView(kind=line.kind, text=line.text, amount_minor=line.amount) for line in lines_of(offered)],
+        lines=quote_lines(offered),
         amount_minor=offered.amount,
         currency=offered.currency,
         licence=panel.licence,
@@ -121,22 +119,19 @@ def order(
                 IntegrityError: the stored counts are not those committed to. ChainFrozenError: an audit stopped it.
     """
     digest = hashlib.sha256(canonical_bytes({"panel": panel, "quote": quote_id})).hexdigest()
-    known = select(panel_orders).where(panel_orders.c.account_id == caller.id, panel_orders.c.idempotency_key == key)
-    row = connection.execute(known).one_or_none()
     found = panel_of(connection, panel)
+    row = ordered_before(connection, panel_orders, caller, key, digest)
     if row is not None:
-        if row.request_digest != digest:
-            raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
         check_licence(found.licence, caller, licence)
         return _placed(connection, keyring, found, row, replayed=True)
-    cited = _quote_of(connection, caller, panel, quote_id)
+    cited = panel_quote(connection, panel_quotes, caller, panel, quote_id)
     check_licence(found.licence, caller, licence)
     sold = _on_sale(connection, found, cited.number)
     offered = _price(connection, caller, found, cited.number, cited.rank)
     confirm_quote(cited, offered.chain_id, offered, now)
     at, identity, price = time_text(now), new_id("order"), Money(offered.amount, offered.currency)
     post(connection, caller.id, "payment", -price, identity, at)
-    post(connection, market_account(connection, price.currency, at), "sale", price, identity, at)
+    post_to_market(connection, "sale", price, identity, at)
     accrue_to(connection, found.owner, price, fee_bps, identity, at)
 
     def make(index: int) -> PanelSaleLeaf:
@@ -254,14 +249,6 @@ def _price(connection: Connection, caller: Caller, panel: Panel, number: int, ra
     held = min(map(panel.menu.rank, connection.execute(owned).scalars()), default=None)
     holding = Holding(None if held is None else held + 1, net_paid(connection, caller.id, chain, panel_orders))
     return quote(PriceBook(chain, panel.book_version, panel.currency, prices), law, holding)
-
-
-def _quote_of(connection: Connection, caller: Caller, panel: str, quote_id: str) -> "Row[Any]":
-    wanted = select(panel_quotes).where(panel_quotes.c.id == quote_id, panel_quotes.c.account_id == caller.id)
-    row = connection.execute(wanted.where(panel_quotes.c.panel_id == panel)).one_or_none()
-    if row is None:
-        raise NotFoundError("quote: expected one of the caller's own on this panel, got another id")
-    return row
 
 
 def _fingerprint(connection: Connection, panel: Panel) -> str:

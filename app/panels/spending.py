@@ -14,39 +14,41 @@ import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from app.log.heads import TreeHead, public_key
+from app.log.disclosures import Extent, Signature, first_line
+from app.log.heads import TreeHead, public_keys
+from app.log.leaf_base import Hex
 from app.log.merkle import Accumulator, leaf_hash
 from app.log.panel_leaves import PanelLeaf, RoundLeaf
-from app.panels.replay import Checks, Proved
+from app.log.proofs import Proved
+from app.panels.replay import Checks
 from tiers.audit.findings import Finding
 from tiers.budget import nano_up
-from tiers.errors import AuditError
 from tiers.noise.law import parse_rational
 
 __all__ = ["FORMAT", "SPENDING", "SpendingReport", "blinding", "replay_spending", "root_of_round"]
 
-FORMAT = "tiermarket-spending/1"
+FORMAT = "tiermarket-spending/2"
 SPENDING = "devices/1"
 """What a panel's leaf says where each of its rounds has a root."""
-_Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Rounds: TypeAlias = Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The first line: the panel's leaf and those of all its rounds, with proofs."""
+    """The first line: the panel's leaf and those of all its rounds, with proofs, and how many these are, signed."""
 
     format: str
     head: TreeHead
     panel: Proved
     rounds: Annotated[list[Proved], msgspec.Meta(min_length=1)]
+    signature: Signature
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingReport:
     """What a replay came to.
 
-    Args:       rounds: those shown; a file cannot prove that the log has no later one. size: of the log that they are
-                in. most_nano, budget_nano: what the device that spent most has spent, and what each may, in 10⁻⁹ of ε.
+    Args:       rounds: those shown, all that the log had by the market's signature. size: of the log that they are in.
+                most_nano, budget_nano: what the device that spent most has spent, and what each may, in 10⁻⁹ of ε.
     """
 
     panel: str
@@ -103,19 +105,9 @@ def replay_spending(lines: Iterable[bytes], publics: Collection[str]) -> Spendin
                 in `app.panels.replay.replay_round`.
     Raises:     AuditError: nothing to check, no key, or one that is none.
     """
-    try:
-        trusted = [public_key(public) for public in publics]
-    except ValueError:
-        raise AuditError("public key: expected 64 hex digits of an Ed25519 key, got something else") from None
-    if not trusted:
-        raise AuditError("public key: expected at least one, got none")
+    trusted = public_keys(publics)
     read = iter(lines)
-    try:
-        shown = msgspec.json.decode(next(read, b""), type=_Shown)
-        if shown.format != FORMAT:
-            raise ValueError("format")
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise AuditError("spending: expected a file's first line, got something else") from None
+    shown = first_line("spending", next(read, b""), {FORMAT: _Shown})
     checks = Checks(trusted, "spending")
     try:
         return _replayed(checks, shown, read)
@@ -132,6 +124,7 @@ def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> Spending
     rounds = [checks.leaf(head, "round", each, RoundLeaf) for each in shown.rounds]
     if panel is None or None in rounds:
         return SpendingReport("", 0, 0, 0, 0, 0, tuple(checks.found))
+    checks.extent(Extent(FORMAT, panel.panel, head, {"rounds": len(rounds)}), shown.signature)
     trees: dict[int, Accumulator] = {}
     roots: dict[int, tuple[str | None, int]] = {}
     bound, opening = panel.spending is not None, rounds[0]
@@ -148,7 +141,7 @@ def _replayed(checks: Checks, shown: _Shown, lines: Iterator[bytes]) -> Spending
         checks.need(told, "A3", "round-spending", f"round {place}", "no root of what devices spent")
         roots[place], trees[place] = (record.spent, record.reports), Accumulator()
     cost = nano_up(parse_rational("epsilon", panel.tiers[0].epsilon))
-    decoder = msgspec.json.Decoder(tuple[_Name, _Rounds])
+    decoder = msgspec.json.Decoder(tuple[Hex, _Rounds])
     last, devices, most = "", 0, 0
     for line in lines:
         name, taken = decoder.decode(line)

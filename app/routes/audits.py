@@ -1,6 +1,8 @@
 """Audits of the whole log: started, kept and read; what they froze, and its thaw; an order with its proof."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import msgspec
 from litestar import MediaType, Request, Response, get, post
@@ -12,6 +14,7 @@ from app.asks import PageQuery
 from app.audit.freezing import frozen, refuse_older, thaw
 from app.audit.page import report_page
 from app.audit.reports import AUDIT, kept_report, kept_reports
+from app.audit.stopping import stopped, thaw_panel
 from app.auth.accounts import Caller, Role
 from app.clock import time_text
 from app.engine.state import answer_document, chain_of_product
@@ -22,7 +25,6 @@ from app.log.journal import current_head, leaf_bodies, leaf_hashes
 from app.log.merkle import inclusion_proof
 from app.market import Market
 from app.panels.proving import bundle_of
-from app.panels.stopping import stopped, thaw_panel
 from app.routes.paging import page, read_query
 from app.store.schema import draws, orders
 from app.wire import ThawRequest
@@ -40,6 +42,8 @@ __all__ = [
 ]
 
 AUDITORS = (Role.AUDITOR, Role.OPERATOR)
+_THAWS: dict[str, Any] = {"roles": (Role.OPERATOR,), "refuses": (ConflictError,)}
+_Rows: TypeAlias = list[dict[str, Any]]
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -59,11 +63,7 @@ async def reports(
     request: Request[Caller, Any, Any], market: NamedDependency[Market]
 ) -> Response[list[dict[str, Any]]]:
     """Return kept reports in brief, oldest first, in pages: `after` is the last `leaf_index` seen."""
-    wanted = read_query(request, PageQuery)
-    found = await market.database.read(
-        lambda connection: kept_reports(connection, after=wanted.after, count=wanted.count + 1)
-    )
-    return page(request, found, wanted.count, lambda each: int(each["leaf_index"]))
+    return await _listed(request, market, kept_reports)
 
 
 @get("/v1/audits/{report:str}", opt={"roles": AUDITORS, "refuses": (NotFoundError,)})
@@ -87,18 +87,10 @@ async def frozen_chains(
 
     `after` is the last `leaf_index` seen.
     """
-    wanted = read_query(request, PageQuery)
-    found = await market.database.read(
-        lambda connection: frozen(connection, after=wanted.after, count=wanted.count + 1)
-    )
-    return page(request, found, wanted.count, lambda each: int(each["leaf_index"]))
+    return await _listed(request, market, frozen)
 
 
-@post(
-    "/v1/chains/{chain:str}/thaw",
-    opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)},
-    status_code=201,
-)
+@post("/v1/chains/{chain:str}/thaw", opt=_THAWS, status_code=201)
 async def thaw_chain(
     request: Request[Caller, Any, Any],
     chain: FromPath[str],
@@ -106,55 +98,32 @@ async def thaw_chain(
     market: NamedDependency[Market],
 ) -> Response[list[dict[str, Any]]]:
     """Let a frozen chain be sold again, with the reason in the log; return the first page of those that stay frozen."""
-    at, first = time_text(market.clock()), PageQuery()
-
-    def work(connection: Connection) -> list[dict[str, Any]]:
-        refuse_older(connection, data.report)
-        thaw(connection, market.keyring, chain, data.reason, at)
-        return frozen(connection, after=first.after, count=first.count + 1)
-
-    left = await market.database.write(work)
-    return page(request, left, first.count, lambda each: int(each["leaf_index"]), path="/v1/frozen-chains", status=201)
+    return await _thawed(request, market, data, partial(thaw, chain=chain), frozen, "/v1/frozen-chains")
 
 
 @get("/v1/stopped-panels", opt={"roles": AUDITORS, "query": PageQuery})
 async def stopped_panels(
     request: Request[Caller, Any, Any], market: NamedDependency[Market]
 ) -> Response[list[dict[str, Any]]]:
-    """Return the panels of which an audit found something, longest first, in pages: nothing more of them is sold.
+    """Return the panels and location panels of which an audit found something, longest first, in pages.
 
-    `after` is the last `leaf_index` seen.
+    Nothing more of them is sold or asked. `after` is the last `leaf_index` seen.
     """
-    wanted = read_query(request, PageQuery)
-    found = await market.database.read(
-        lambda connection: stopped(connection, after=wanted.after, count=wanted.count + 1)
-    )
-    return page(request, found, wanted.count, lambda each: int(each["leaf_index"] or 0))
+    return await _listed(request, market, stopped)
 
 
-@post(
-    "/v1/panels/{panel:str}/thaw",
-    opt={"roles": (Role.OPERATOR,), "refuses": (ConflictError,)},
-    status_code=201,
-)
+@post("/v1/panels/{panel:str}/thaw", opt=_THAWS, status_code=201)
 async def thaw_stopped(
     request: Request[Caller, Any, Any],
     panel: FromPath[str],
     data: JSONBody[ThawRequest],
     market: NamedDependency[Market],
 ) -> Response[list[dict[str, Any]]]:
-    """Let a stopped panel be sold again, with the reason in the log; return the first page of those that stay so."""
-    at, first = time_text(market.clock()), PageQuery()
+    """Let a stopped panel, or location panel, be sold again, with the reason in the log.
 
-    def work(connection: Connection) -> list[dict[str, Any]]:
-        refuse_older(connection, data.report)
-        thaw_panel(connection, market.keyring, panel, data.reason, at)
-        return stopped(connection, after=first.after, count=first.count + 1)
-
-    left = await market.database.write(work)
-    return page(
-        request, left, first.count, lambda each: int(each["leaf_index"] or 0), path="/v1/stopped-panels", status=201
-    )
+    Return the first page of those that stay stopped.
+    """
+    return await _thawed(request, market, data, partial(thaw_panel, panel=panel), stopped, "/v1/stopped-panels")
 
 
 @get("/v1/orders/{order:str}/proof", opt={"roles": (Role.BUYER, Role.ANALYST), "refuses": (NotFoundError,)})
@@ -193,6 +162,36 @@ async def proof(
         }
 
     return await market.database.read(read)
+
+
+async def _listed(request: Request[Caller, Any, Any], market: Market, rows: Callable[..., _Rows]) -> Response[_Rows]:
+    """Return a page of rows that each have the leaf by which they came."""
+    wanted = read_query(request, PageQuery)
+    found = await market.database.read(lambda connection: rows(connection, after=wanted.after, count=wanted.count + 1))
+    return page(request, found, wanted.count, _leaf)
+
+
+async def _thawed(
+    request: Request[Caller, Any, Any],
+    market: Market,
+    data: ThawRequest,
+    undo: Callable[..., None],
+    rows: Callable[..., _Rows],
+    path: str,
+) -> Response[_Rows]:
+    """Undo a freeze or a stop, unless a newer report is kept than the one that was read; return what stays so."""
+    at, first = time_text(market.clock()), PageQuery()
+
+    def work(connection: Connection) -> _Rows:
+        refuse_older(connection, data.report)
+        undo(connection, market.keyring, reason=data.reason, at=at)
+        return rows(connection, after=first.after, count=first.count + 1)
+
+    return page(request, await market.database.write(work), first.count, _leaf, path=path, status=201)
+
+
+def _leaf(row: dict[str, Any]) -> int:
+    return int(row["leaf_index"] or 0)
 
 
 def _plain(head: TreeHead) -> dict[str, Any]:

@@ -63,6 +63,7 @@ _PATHS = {"chain": _HEX, "law": _HEX, "question": _HEX, "round": _NUMBER, "tier"
 }
 _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/orders"): {"$ref": _REF.format(name="PlacedView")},
+    ("POST", "/v1/locations/{location}/orders"): {"$ref": _REF.format(name="LocationPlacedView")},
     ("POST", "/v1/exports"): {"type": "object", "required": ["job"]},
     ("GET", "/v1/exports"): {"type": "array", "items": {"type": "object"}, "maxItems": MOST_KEPT},
     ("GET", "/v1/orders/{order}"): {"type": "object", "required": ["order", "signature"]},
@@ -72,11 +73,8 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", "/v1/products/{product}/readings/{law}"): {"type": "object", "required": ["type"]},
     ("POST", "/v1/panels/{panel}/readings"): {"$ref": _REF.format(name="PanelReadingView")},
 }
-_KEYED = {
-    ("POST", "/v1/panels/{panel}/orders"),
-    ("POST", "/v1/locations/{location}/orders"),
-    ("POST", "/v1/threshold-orders"),
-}
+_UNWAITED = {("POST", "/v1/orders"), ("POST", "/v1/locations/{location}/orders")}
+_KEYED = _UNWAITED | {("POST", "/v1/panels/{panel}/orders"), ("POST", "/v1/threshold-orders")}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -89,11 +87,11 @@ _PREFER = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "enum": ["respond-async"]},
-    "description": "Do not wait for a draw: 202 and a job where the tier must be drawn first.",
+    "description": "Do not wait for a draw: 202 and a job where what is ordered must be drawn first.",
 }
 _EXPORT_MEDIA = ("application/zip", "application/x-ndjson", *(kind.value for kind in Format))
 _BEGUN = {
-    "description": "A job draws the tier and places the order; its result names the order",
+    "description": "A job draws what is ordered and places the order; its result names the order",
     "headers": {name: {"schema": {"type": "string"}} for name in ("Location", "Preference-Applied")},
     "content": {
         "application/json": {
@@ -183,7 +181,7 @@ def _complete_operation(operation: dict[str, Any], method: str, path: str, handl
         responses["200"]["content"] = {media: {"schema": {}} for media in _EXPORT_MEDIA}
     if method == "GET" and (opt.get("formats") is True or path == "/v1/exports/{export}"):
         responses["304"] = {"description": "The representation is the one that If-None-Match names"}
-    if (method, path) == ("POST", "/v1/orders"):
+    if (method, path) in _UNWAITED:
         responses["202"] = _BEGUN
     for status, kinds in sorted(_refusals(method, path, handler).items()):
         responses[str(status)] = _refusal(status, kinds)
@@ -204,10 +202,10 @@ def _parameters(method: str, path: str, handler: BaseRouteHandler) -> list[dict[
         required = schema.get("required", ())
         for name, option in schema["properties"].items():
             found.append({"name": name, "in": "query", "required": name in required, "schema": _without_null(option)})
-    if (method, path) == ("POST", "/v1/orders"):
-        found += [_IDEMPOTENCY, _PREFER]
     if (method, path) in _KEYED:
         found.append(_IDEMPOTENCY)
+    if (method, path) in _UNWAITED:
+        found.append(_PREFER)
     if formats := handler.opt.get("formats"):
         found.append(_format(Format if formats is True else formats))
     return found

@@ -7,9 +7,9 @@ from litestar.di import NamedDependency
 from sqlalchemy import text
 
 from app.audit.freezing import count_frozen
+from app.audit.stopping import count_stopped
 from app.errors import AppError
 from app.market import Market
-from app.panels.stopping import count_stopped
 
 __all__ = ["live", "ready"]
 

@@ -1,7 +1,7 @@
 """Location panels: opened by owners, asked by buyers, replayed by auditors."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from app.asks import PanelsQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.datasets import nano_of
+from app.engines.errors import EngineError
 from app.errors import (
     BudgetRefusedError,
     ChainFrozenError,
@@ -23,10 +24,12 @@ from app.errors import (
     NotEntitledError,
     NotFoundError,
     QuoteExpiredError,
+    SnapshotAbsentError,
 )
 from app.locations import acts, disclosing, opening, sales
-from app.locations.desk import location_of
+from app.locations.desk import askable_now, location_of
 from app.locations.listing import ledger_view, location_view, locations_after
+from app.locations.order_jobs import buy_or_job
 from app.locations.questions import canonical
 from app.locations.views import (
     LocationAnswerView,
@@ -40,15 +43,22 @@ from app.locations.wire import LocationQuoteRequest, LocationRequest
 from app.market import Market
 from app.routes.accounts import EVERYBODY
 from app.routes.paging import page, read_query
-from app.routes.trade import idempotency_key
+from app.routes.representation import streamed
+from app.routes.trade import begun_job, idempotency_key, waits_for_no_draw
 from app.wire import OrderRequest
 
 __all__ = ["answer", "ledger", "location", "locations", "open_location", "order", "quote", "replay"]
 
 _BUYERS = (Role.BUYER,)
+_UNREAD = (EngineError, SnapshotAbsentError)
+"""What else is refused where people's places are read."""
 
 
-@post("/v1/locations", opt={"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}, status_code=201)
+@post(
+    "/v1/locations",
+    opt={"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError, *_UNREAD)},
+    status_code=201,
+)
 async def open_location(
     request: Request[Caller, Any, Any], data: JSONBody[LocationRequest], market: NamedDependency[Market]
 ) -> LocationOpenedView:
@@ -62,7 +72,7 @@ async def locations(
 ) -> Response[list[LocationView]]:
     """Return location panels in the order in which they opened, in pages: `after` is the last `leaf_index` seen.
 
-    `q`: words that all occur in the title.
+    `q`: words that all occur in the title, the unit or the names of the axes.
     """
     wanted = read_query(request, PanelsQuery)
     found = await market.database.read(
@@ -88,7 +98,7 @@ async def ledger(
 
 @post(
     "/v1/locations/{location:str}/quotes",
-    opt={"roles": _BUYERS, "refuses": (ChainFrozenError, NotFoundError)},
+    opt={"roles": _BUYERS, "refuses": (BudgetRefusedError, ChainFrozenError, NotFoundError)},
     status_code=201,
 )
 async def quote(
@@ -101,9 +111,13 @@ async def quote(
     caller, now, budget = request.user, market.clock(), nano_of("budget", data.budget)
     found = await market.database.read(lambda connection: location_of(connection, location))
     asked = await asyncio.to_thread(canonical, found.terms, data.question)
+    sales.check_budget(found.terms, budget)
+    askable = await market.database.read(
+        lambda connection: askable_now(connection, market.keyring, location_of(connection, location), asked, budget)
+    )
 
     def work(connection: Connection) -> LocationQuoteView:
-        return sales.offer(connection, caller, location_of(connection, location), asked, budget, now)
+        return sales.offer(connection, caller, location_of(connection, location), asked, budget, askable, now)
 
     return await market.database.write(work)
 
@@ -120,6 +134,7 @@ async def quote(
             InsufficientFundsError,
             NotFoundError,
             QuoteExpiredError,
+            *_UNREAD,
         ),
     },
     status_code=201,
@@ -129,11 +144,23 @@ async def order(
     location: FromPath[str],
     data: JSONBody[OrderRequest],
     market: NamedDependency[Market],
-) -> LocationPlacedView:
-    """Buy the answer that a quote offers; it is drawn once, and the same for everybody who asks the same."""
+) -> Response[Any]:
+    """Buy the answer that a quote offers; it is drawn once, and the same for everybody who asks the same.
+
+    With `Prefer: respond-async` a question that nobody has asked yet is left to a job: 202 and where it is.
+    """
     key = idempotency_key(request.headers.getall("idempotency-key", []))
-    placed = await asyncio.to_thread(acts.buy, market, request.user, location, data.quote, key, data.licence)
-    return LocationPlacedView(
+    wanted = request.user, location, data.quote, key, data.licence
+    if waits_for_no_draw(request):
+        placed = await buy_or_job(market, *wanted)
+        if isinstance(placed, str):
+            return begun_job(placed)
+    else:
+        try:
+            placed = await asyncio.to_thread(acts.buy_answered, market, *wanted)
+        except sales.UnansweredError:
+            placed = await market.turns.in_line("location", location, partial(acts.buy, market, *wanted))
+    view = LocationPlacedView(
         receipt=msgspec.json.decode(placed.receipt),
         panel=placed.panel,
         query=placed.query,
@@ -141,6 +168,7 @@ async def order(
         opening=placed.opening.hex(),
         replayed=placed.replayed,
     )
+    return Response(view)
 
 
 @get("/v1/locations/{location:str}/answers/{question:str}", opt={"roles": _BUYERS, "refuses": (NotEntitledError,)})
@@ -158,13 +186,8 @@ async def answer(
     return LocationAnswerView(panel=location, query=question, answer=held.answer, opening=held.opening.hex())
 
 
-@get("/v1/locations/{location:str}/replay", opt={"roles": (Role.AUDITOR,), "refuses": (ConflictError,)})
+@get("/v1/locations/{location:str}/replay", opt={"roles": (Role.AUDITOR,), "refuses": (ConflictError, *_UNREAD)})
 async def replay(location: FromPath[str], market: NamedDependency[Market]) -> Stream:
     """Return what an auditor may have of a panel: every answered question's leaf, released values and openings."""
     lines = await asyncio.to_thread(disclosing.disclose, market, location)
-    return Stream(_stream(lines), media_type="application/x-ndjson")
-
-
-async def _stream(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
-    while (line := await asyncio.to_thread(next, lines, None)) is not None:
-        yield line
+    return Stream(streamed(lines), media_type="application/x-ndjson")

@@ -9,12 +9,12 @@ from sqlalchemy import Connection
 
 from app.asks import IdPageQuery
 from app.audit.freezing import count_frozen
+from app.audit.stopping import count_stopped
 from app.auth.accounts import Caller, Role, change_ceiling, holder_of, issue_key, revoke_key, suspend_account
 from app.auth.register import holder_view, holders, key_view, keys_of
 from app.clock import time_text
 from app.errors import ConflictError, NotFoundError
 from app.market import Market
-from app.panels.stopping import count_stopped
 from app.routes.paging import page, read_query
 from app.telemetry import METRICS_TYPE, Telemetry
 from app.views import HolderView, KeyView

@@ -1,7 +1,7 @@
 """Panels: opened and fed by owners, sold to buyers and analysts by the tier, replayed by auditors."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -30,11 +30,11 @@ from app.formats.readings import panel_table
 from app.formats.rows import write
 from app.log.panel_leaves import RoundRecord
 from app.market import Market
-from app.panels import acts, desk, listing, sales
+from app.panels import acts, desk, listing, opening, sales
 from app.panels.formats import ReportFormat, written
 from app.routes.accounts import EVERYBODY
 from app.routes.paging import page, read_query
-from app.routes.representation import asked_format, represent
+from app.routes.representation import asked_format, represent, streamed
 from app.routes.trade import TRADERS, idempotency_key
 from app.views import PanelDeliveryView, PanelPlacedView, PanelQuoteView, PanelReadingView, PanelView
 from app.wire import (
@@ -69,11 +69,11 @@ async def open_panel(
     request: Request[Caller, Any, Any], data: JSONBody[PanelRequest], market: NamedDependency[Market]
 ) -> PanelView:
     """Open a panel: its tiers are planned for the menu now, and its first round takes reports."""
-    planned = await asyncio.to_thread(desk.plan_panel, data)
+    planned = await asyncio.to_thread(opening.plan_panel, data)
     at = time_text(market.clock())
 
     def work(connection: Connection) -> PanelView:
-        made = desk.open_panel(connection, market.keyring, request.user, planned, at)
+        made = opening.open_panel(connection, market.keyring, request.user, planned, at)
         return listing.panel_view(connection, made)
 
     return await market.database.write(work)
@@ -93,7 +93,7 @@ async def deliver(
     market: NamedDependency[Market],
 ) -> PanelDeliveryView:
     """Deliver reports of the open round: good rows are kept, bad ones are named by line and rule."""
-    done = await asyncio.to_thread(acts.deliver, market, request.user, panel, data)
+    done = await market.turns.in_line("panel", panel, partial(acts.deliver, market, request.user, panel, data))
     refusals = [{"line": refusal.line, "rule": refusal.rule} for refusal in done.refusals]
     return PanelDeliveryView(round=data.round, accepted=done.accepted, refused=done.refused, refusals=refusals)
 
@@ -101,7 +101,7 @@ async def deliver(
 @post("/v1/panels/{panel:str}/close", opt=_OWNERS, status_code=201)
 async def close(request: Request[Caller, Any, Any], panel: FromPath[str], market: NamedDependency[Market]) -> PanelView:
     """Close the open round: all of its tiers are derived once and go on sale, and the next round opens."""
-    return await asyncio.to_thread(acts.close, market, request.user, panel)
+    return await market.turns.in_line("panel", panel, partial(acts.close, market, request.user, panel))
 
 
 @post(
@@ -116,7 +116,7 @@ async def add_tier(
     market: NamedDependency[Market],
 ) -> PanelView:
     """Add a tier below the top one: drawn for every closed round given what is there, and on sale at once."""
-    return await asyncio.to_thread(acts.add_tier, market, request.user, panel, data)
+    return await market.turns.in_line("panel", panel, partial(acts.add_tier, market, request.user, panel, data))
 
 
 @get("/v1/panels", opt={"roles": EVERYBODY, "query": PanelsQuery})
@@ -248,15 +248,15 @@ async def reports(
     found, record = await market.database.read(find)
     runs = await asyncio.to_thread(acts.reports_of, market, found, record, rank)
     about = {"panel": panel, "round": round, "epsilon": record.tiers[rank].epsilon, "mechanism": record.mechanism}
-    return Stream(_stream(written(runs, wanted, about)), media_type=wanted.value, headers={"Vary": "Accept"})
+    return Stream(streamed(written(runs, wanted, about)), media_type=wanted.value, headers={"Vary": "Accept"})
 
 
 @get("/v1/panels/{panel:str}/spending", opt=_OWNERS)
 async def spending(request: Request[Caller, Any, Any], panel: FromPath[str], market: NamedDependency[Market]) -> Stream:
     """Return what shows an auditor that no device passed the panel's budget: a line a device, under a blind name."""
     lines = acts.spending(market, request.user, panel)
-    first = await asyncio.to_thread(next, lines)
-    return Stream(_stream(chain([first], lines)), media_type="application/x-ndjson")
+    first = await market.turns.in_line("panel", panel, partial(next, lines))
+    return Stream(streamed(chain([first], lines)), media_type="application/x-ndjson")
 
 
 @get("/v1/panels/{panel:str}/rounds/{round:str}/replay", opt={"roles": (Role.AUDITOR,), "refuses": (ConflictError,)})
@@ -267,12 +267,7 @@ async def replay(
 ) -> Stream:
     """Return what an auditor may have of a round, from its highest tier sold down: record, keys, openings, reports."""
     lines = await asyncio.to_thread(acts.disclose, market, panel, _number("round", round))
-    return Stream(_stream(lines), media_type="application/x-ndjson")
-
-
-async def _stream(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
-    while (line := await asyncio.to_thread(next, lines, None)) is not None:
-        yield line
+    return Stream(streamed(lines), media_type="application/x-ndjson")
 
 
 def _number(name: str, text: str) -> int:

@@ -1,7 +1,7 @@
 """Representations: one document in the format asked for, each with a strong ETag of its own; 304 where it is known."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from litestar import Request, Response
@@ -9,7 +9,7 @@ from litestar import Request, Response
 from app.engine.state import etag_of
 from app.formats.negotiate import Format, choose
 
-__all__ = ["asked_format", "matches", "represent"]
+__all__ = ["asked_format", "matches", "represent", "streamed"]
 
 _CSV = "text/csv; header=present"  # Litestar adds the charset
 
@@ -55,3 +55,9 @@ def matches(none_match: str, etag: str) -> bool:
     if none_match == etag or none_match.strip() == "*":
         return True
     return etag in (part.strip().removeprefix("W/") for part in none_match.split(","))
+
+
+async def streamed(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield what an iterator that may block gives, each of it read in a thread."""
+    while (line := await asyncio.to_thread(next, lines, None)) is not None:
+        yield line

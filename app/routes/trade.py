@@ -34,7 +34,7 @@ from app.routes.catalog import visible_product
 from app.routes.representation import asked_format, represent
 from app.wire import OrderRequest, QuoteRequest
 
-__all__ = ["TRADERS", "idempotency_key", "order", "place", "quote", "reading"]
+__all__ = ["TRADERS", "begun_job", "idempotency_key", "order", "place", "quote", "reading", "waits_for_no_draw"]
 
 TRADERS = (Role.BUYER, Role.ANALYST)
 _KEY_LIMIT = 200
@@ -93,12 +93,10 @@ async def place(
     With `Prefer: respond-async` (RFC 7240) a tier that must be drawn first is ordered by a job: 202 and where it is.
     """
     key = idempotency_key(request.headers.getall("idempotency-key", []))
-    if _waits_for_no_draw(request.headers.getall("prefer", [])):
+    if waits_for_no_draw(request):
         begun = await market.order_or_job(request.user, data.quote, key, data.licence)
         if isinstance(begun, str):
-            headers = {"Location": f"/v1/jobs/{begun}", "Preference-Applied": "respond-async"}
-            body = msgspec.json.encode({"job": begun})
-            return Response(body, status_code=202, headers=headers, media_type="application/json")
+            return begun_job(begun)
         placed, (sold, unsealed) = begun, await market.reveal(begun)
     else:
         placed, sold, unsealed = await market.order(request.user, data.quote, key, data.licence)
@@ -165,10 +163,18 @@ async def order(
     return Response(receipt.encode(), media_type="application/json")
 
 
-def _waits_for_no_draw(preferences: list[str]) -> bool:
-    """Whether a request prefers not to wait; preferences that are not known are ignored, as the RFC wants."""
-    names = (each.partition(";")[0].strip().lower() for line in preferences for each in line.split(","))
+def waits_for_no_draw(request: Request[Caller, Any, Any]) -> bool:
+    """Whether a request prefers not to wait; preferences that are not known are ignored, as RFC 7240 wants."""
+    lines = request.headers.getall("prefer", [])
+    names = (each.partition(";")[0].strip().lower() for line in lines for each in line.split(","))
     return "respond-async" in names
+
+
+def begun_job(job: str) -> Response[bytes]:
+    """Return where the job is that an order is left to."""
+    headers = {"Location": f"/v1/jobs/{job}", "Preference-Applied": "respond-async"}
+    body = msgspec.json.encode({"job": job})
+    return Response(body, status_code=202, headers=headers, media_type="application/json")
 
 
 def idempotency_key(given: list[str]) -> str:

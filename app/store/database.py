@@ -3,32 +3,29 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from app.errors import InvalidRequestError, StoreUnavailableError
-from app.store.recording import Recorder, note_changes
+from app.store.changes import note_changes
+from app.store.recording import Recorder
 from app.store.redo import RedoRecord
 from app.store.rights import Rights, rights_epoch
+from app.store.transactions import T, Work, transact, unstorable
 
 __all__ = ["Database", "migrate", "open_engine", "upgrade", "write_once"]
 
-T = TypeVar("T")
-Work = Callable[[Connection], T]
 _READERS = 4
 _MOST_TOGETHER = 32
-_ATTEMPTS = 5
-_LOST_RACES = {"40001", "40P01", "23505"}  # serialization failure, deadlock, unique violation
 _MIGRATING = 0x7469657273
 
 
@@ -97,7 +94,7 @@ def upgrade(engine: Engine, revision: str) -> None:
 
 def write_once(engine: Engine, recorder: Recorder | None, work: Work[T]) -> T:
     """Run `work` in a transaction here, recorded, and return its result once it is durable."""
-    result, record = _transact(_writing(engine), recorder, work)
+    result, record = transact(_writing(engine), recorder, work)
     if recorder is not None:
         recorder.acknowledge(record)
     return result
@@ -144,7 +141,7 @@ class Database:
             with self._reading.connect() as connection, connection.begin():
                 return work(connection)
         except DataError:
-            raise _unstorable() from None
+            raise unstorable() from None
         except SQLAlchemyError as error:
             raise StoreUnavailableError("store: expected an answer, got none") from error
 
@@ -196,9 +193,9 @@ class Database:
     def _commit(self, work: Work[Any]) -> tuple[Any, RedoRecord | None]:
         rights = self._rights
         if rights is None:
-            return _transact(self._writing, self.recorder, work)
+            return transact(self._writing, self.recorder, work)
         asked = rights.clock()
-        (result, epoch), record = _transact(
+        (result, epoch), record = transact(
             self._writing, self.recorder, lambda connection: (work(connection), rights_epoch(connection))
         )
         rights.confirm(epoch, asked)
@@ -266,51 +263,3 @@ def _run_each(connection: Connection, works: list[Work[Any]]) -> list[_Outcome]:
         except Exception as error:
             outcomes.append(_Outcome(error=error))
     return outcomes
-
-
-def _transact(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[T, RedoRecord | None]:
-    """Run work in a transaction, again from the start while others win races against it, a few times at most."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return _attempt(engine, recorder, work)
-        except DBAPIError as error:
-            lost = getattr(error.orig, "sqlstate", None) in _LOST_RACES
-            if lost and attempt < _ATTEMPTS:
-                continue
-            if isinstance(error, IntegrityError):
-                raise
-            if isinstance(error, DataError):
-                raise _unstorable() from None
-            raise StoreUnavailableError("store: expected a durable commit, got none") from error
-        except SQLAlchemyError as error:
-            raise StoreUnavailableError("store: expected a durable commit, got none") from error
-    raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def _attempt(engine: Engine, recorder: Recorder | None, work: Work[T]) -> tuple[T, RedoRecord | None]:
-    if recorder is None:
-        with engine.begin() as connection:
-            return work(connection), None
-    record: RedoRecord | None = None
-    with engine.connect() as connection:
-        try:
-            with connection.begin():
-                try:
-                    position = recorder.begin(connection)
-                    result = work(connection)
-                    record = recorder.finish(connection, position)
-                finally:
-                    recorder.drop(connection)
-        except DBAPIError as error:  # after its record is written, only the commit itself can fail
-            if record is not None and not error.connection_invalidated:
-                recorder.refused(record)
-            raise
-        except BaseException:
-            if record is not None:
-                connection.invalidate()  # whether it committed is unknown: the next writer looks
-            raise
-    return result, record
-
-
-def _unstorable() -> InvalidRequestError:
-    return InvalidRequestError("request: expected values that the store can hold, got others")

@@ -1,11 +1,15 @@
 """Turns that all processes of a market take: whoever holds one loses it with its life, and no clock is asked."""
 
+import asyncio
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,6 +20,7 @@ from app.errors import StoreUnavailableError
 __all__ = ["Turns"]
 
 _SLOTS = 256
+_Made = TypeVar("_Made")
 
 
 class Turns:
@@ -27,11 +32,25 @@ class Turns:
 
     def __init__(self, engine: Engine) -> None:
         self._folder: Path | None = None
+        self._lines: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         if engine.dialect.name == "postgresql":
             self._engine = create_engine(engine.url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
         elif engine.url.database:
             self._folder = Path(engine.url.database).resolve().parent / "turns"
             self._folder.mkdir(mode=0o700, exist_ok=True)
+
+    async def in_line(self, kind: str, name: str, work: Callable[[], _Made], threads: Executor | None = None) -> _Made:
+        """Do work that takes this turn, in a thread; what waits for it in this process holds no thread meanwhile.
+
+        There are few threads, and everybody's requests need them: those who wait for one name would stop all others.
+
+        Args:       threads: of which one does the work, the event loop's unless told.
+        """
+        line = self._lines.setdefault((kind, name), asyncio.Lock())
+        async with line:
+            if threads is None:
+                return await asyncio.to_thread(work)
+            return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     @contextmanager
     def held(self, kind: str, name: str, *, wait: bool = True) -> Iterator[bool]:

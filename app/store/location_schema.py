@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from app.store.metadata import metadata
+from app.store.metadata import amount_columns, metadata
 
 __all__ = ["location_orders", "location_panels", "location_queries", "location_quotes", "location_rounds"]
 
@@ -44,7 +44,6 @@ location_panels = Table(
     Column("answered", Integer, nullable=False),
     Column("sealed_spent", LargeBinary, nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
-    Column("stopped", Text),
     Column("created_at", String(32), nullable=False),
     CheckConstraint("people > 0", name="somebody"),
     CheckConstraint("query_nano > 0 AND query_nano <= budget_nano", name="within_budget"),
@@ -88,12 +87,7 @@ location_quotes = Table(
     Column("question", Text, nullable=False),
     Column("budget_nano", BigInteger, nullable=False),
     Column("law", String(64), nullable=False),
-    Column("amount_minor", BigInteger, nullable=False),
-    Column("list_minor", BigInteger, nullable=False),
-    Column("credit_minor", BigInteger, nullable=False),
-    Column("reserve_minor", BigInteger, nullable=False),
-    Column("discount_minor", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
+    *amount_columns(),
     Column("book_version", Integer, nullable=False),
     Column("expires_at", String(32), nullable=False),
 )
@@ -110,12 +104,7 @@ location_orders = Table(
     Column("panel_id", ForeignKey("location_panels.id"), nullable=False),
     Column("chain_id", String(64), nullable=False),
     Column("law", String(64), nullable=False),
-    Column("amount_minor", BigInteger, nullable=False),
-    Column("list_minor", BigInteger, nullable=False),
-    Column("credit_minor", BigInteger, nullable=False),
-    Column("reserve_minor", BigInteger, nullable=False),
-    Column("discount_minor", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
+    *amount_columns(),
     Column("receipt_json", Text, nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
     Column("created_at", String(32), nullable=False),

@@ -1,8 +1,10 @@
-"""The one metadata of all tables, with the names of their constraints."""
+"""The one metadata of all tables, with the names of their constraints, and the columns that several tables have."""
 
-from sqlalchemy import MetaData
+from typing import Any
 
-__all__ = ["metadata"]
+from sqlalchemy import BigInteger, Column, MetaData, String
+
+__all__ = ["amount_columns", "metadata"]
 
 metadata = MetaData(
     naming_convention={
@@ -13,3 +15,10 @@ metadata = MetaData(
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     }
 )
+
+
+def amount_columns() -> list[Column[Any]]:
+    """Return the columns of what a quote or an order comes to, as `app.ledger.amounts` fills and reads them."""
+    names = ("amount_minor", "list_minor", "credit_minor", "reserve_minor", "discount_minor")
+    minors = [Column(name, BigInteger, nullable=False) for name in names]
+    return [*minors, Column("currency", String(3), nullable=False)]

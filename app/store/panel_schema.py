@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from app.store.metadata import metadata
+from app.store.metadata import amount_columns, metadata
 
 __all__ = ["panel_orders", "panel_quotes", "panel_rounds", "panel_stops", "panel_tiers", "panels"]
 
@@ -77,13 +77,14 @@ record and a leaf of its own.
 panel_stops = Table(
     "panel_stops",
     metadata,
-    Column("panel_id", ForeignKey("panels.id"), primary_key=True),
+    Column("panel_id", String(40), primary_key=True),
     Column("finding", String(80), nullable=False),
     Column("found_by", String(40), nullable=False),
     Column("at", String(32)),
     Column("leaf_index", BigInteger),
 )
-"""Panels that are not sold, because of a finding. Stops older than their leaves have neither an hour nor a leaf."""
+"""Panels and location panels that are not sold, because of a finding. Stops older than their leaves have neither hour
+nor leaf."""
 
 panel_quotes = Table(
     "panel_quotes",
@@ -94,12 +95,7 @@ panel_quotes = Table(
     Column("number", Integer, nullable=False),
     Column("rank", Integer, nullable=False),
     Column("law", String(64), nullable=False),
-    Column("amount_minor", BigInteger, nullable=False),
-    Column("list_minor", BigInteger, nullable=False),
-    Column("credit_minor", BigInteger, nullable=False),
-    Column("reserve_minor", BigInteger, nullable=False),
-    Column("discount_minor", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
+    *amount_columns(),
     Column("book_version", Integer, nullable=False),
     Column("expires_at", String(32), nullable=False),
 )
@@ -118,12 +114,7 @@ panel_orders = Table(
     Column("rank", Integer, nullable=False),
     Column("chain_id", String(64), nullable=False),
     Column("law", String(64), nullable=False),
-    Column("amount_minor", BigInteger, nullable=False),
-    Column("list_minor", BigInteger, nullable=False),
-    Column("credit_minor", BigInteger, nullable=False),
-    Column("reserve_minor", BigInteger, nullable=False),
-    Column("discount_minor", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
+    *amount_columns(),
     Column("receipt_json", Text),
     Column("leaf_index", BigInteger, unique=True),
     Column("created_at", String(32), nullable=False),

@@ -1,30 +1,23 @@
 """Every transaction of the store, written to the redo file before it commits, and compared with it before it begins."""
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import msgspec
 import structlog
-from sqlalchemy import Connection, Engine, event, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from app.errors import ForkedLogError, IntegrityError, StoreBehindError, StoreUnavailableError
+from app.errors import ForkedLogError, StoreBehindError, StoreUnavailableError
 from app.keyring import Keyring
 from app.log.heads import TreeHead, public_key
 from app.log.journal import current_head, frontier_of, heads_after, store_head, store_leaves
 from app.log.witness import Witness
+from app.store.changes import begin_changes, carry_out, drop_changes, packed, take_changes
 from app.store.outbox import Outbox
 from app.store.redo import ORIGIN, Mark, RedoFile, RedoRecord
 from app.store.schema import heads, leaves, redo_position
 
-__all__ = ["Position", "Recorder", "note_changes", "read_position"]
+__all__ = ["Position", "Recorder", "read_position"]
 
-_UNRECORDED = {"leaves", "heads", "quotes", "export_frames", "redo_position", "redo_records"}
-_READS = re.compile(r"\s*(SELECT|PRAGMA|EXPLAIN|LOCK|SAVEPOINT|RELEASE|ROLLBACK)\b", re.IGNORECASE)
-_CHANGES = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)', re.IGNORECASE)
-_NOTES = "tiermarket.changes"
 _log = structlog.get_logger("store")
 
 
@@ -35,35 +28,6 @@ class Position:
     mark: Mark
     log_size: int
     ring: int
-
-
-def note_changes(engine: Engine) -> None:
-    """Note the statements of recorded transactions as they run; quotes and what exports hold lapse and are left out."""
-
-    def executed(
-        connection: Connection, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool
-    ) -> None:
-        notes = connection.info.get(_NOTES)
-        if notes is None or _READS.match(statement):
-            return
-        changed = _CHANGES.match(statement)
-        if changed is None or changed[1] not in _UNRECORDED:
-            notes.append((statement, parameters, many))
-
-    def opened(connection: Connection, _name: Any) -> None:
-        if _NOTES in connection.info:
-            connection.info[_NOTES].append(None)
-
-    def ended(connection: Connection, _name: Any, _context: Any, *, kept: bool) -> None:
-        notes = connection.info.get(_NOTES, [])
-        if None in notes:  # savepoints end in the reverse of their order, so the last mark is this one's
-            since = len(notes) - notes[::-1].index(None)
-            notes[since - 1 :] = notes[since:] if kept else []
-
-    event.listen(engine, "after_cursor_execute", executed)
-    event.listen(engine, "savepoint", opened)
-    event.listen(engine, "release_savepoint", partial(ended, kept=True))
-    event.listen(engine, "rollback_savepoint", partial(ended, kept=False))
 
 
 class Recorder:
@@ -88,7 +52,7 @@ class Recorder:
         Raises:     StoreBehindError: acknowledged transactions are missing. ForkedLogError: it has others in their
                     place. StoreUnavailableError: the key ring of this process is older than the store's.
         """
-        connection.info.pop(_NOTES, None)
+        drop_changes(connection)
         position = read_position(connection)
         if position.ring > self._keyring.generation:
             raise StoreUnavailableError("key ring: expected the newest, got an older one (restart this process)")
@@ -102,18 +66,17 @@ class Recorder:
             self.standing = "forked"
             raise
         self.standing = "current"
-        connection.info[_NOTES] = []
+        begin_changes(connection)
         return position
 
     def finish(self, connection: Connection, position: Position) -> RedoRecord | None:
         """Write what the transaction did to the file, just before its commit; return None where it changed nothing."""
-        notes = connection.info.pop(_NOTES)
+        changes = take_changes(connection)
         new = heads_after(connection, position.log_size)
-        if not notes and not new:
+        if not changes and not new:
             return None
         texts = [row.decode() for row in connection.execute(_bodies(position.log_size)).scalars()] if new else []
-        raw = msgspec.msgpack.encode(notes, enc_hook=_plain)
-        sealed = self._keyring.seal(raw, _context(position.mark))
+        sealed = self._keyring.seal(packed(changes), _context(position.mark))
         record = RedoRecord.of(position.mark, new, texts, sealed)
         ring = max(position.ring, self._keyring.generation)
         _write_position(connection, Position(record.mark, new[-1].size if new else position.log_size, ring))
@@ -122,7 +85,7 @@ class Recorder:
 
     def drop(self, connection: Connection) -> None:
         """Forget the notes of a transaction that is rolled back."""
-        connection.info.pop(_NOTES, None)
+        drop_changes(connection)
 
     def refused(self, record: RedoRecord) -> None:
         """Remember that the store refused a recorded transaction: its record is void unless somebody carried it out."""
@@ -149,7 +112,7 @@ class Recorder:
 
         Raises:     StoreBehindError: records are missing from the file. ForkedLogError: they do not continue the store.
         """
-        connection.info.pop(_NOTES, None)
+        drop_changes(connection)
         self.file.refresh()
         position, done = read_position(connection), []
         for record in self.file.records():
@@ -234,9 +197,7 @@ class Recorder:
             raise StoreBehindError("redo file: expected the record that follows the store, got a gap")
         if record.previous != position.mark.digest or not record.whole:
             raise ForkedLogError("redo file: expected a record that follows the store, got another history's")
-        raw = self._keyring.unseal(record.changes, _context(position.mark))
-        for statement, parameters, many in msgspec.msgpack.decode(raw, type=list[tuple[str, Any, bool]]):
-            connection.exec_driver_sql(statement, _driver_parameters(parameters, many))
+        carry_out(connection, self._keyring.unseal(record.changes, _context(position.mark)))
         self._replay_log(connection, record)
         size = record.heads[-1].size if record.heads else position.log_size
         after = Position(record.mark, size, max(position.ring, self._keyring.generation))
@@ -300,22 +261,3 @@ def _bodies(size: int) -> Any:
 
 def _context(mark: Mark) -> str:
     return f"redo/{mark.n}/{mark.digest}"
-
-
-def _plain(value: Any) -> Any:
-    """Return what a driver wrapped for itself, as bytes."""
-    if isinstance(value, memoryview):
-        return bytes(value)
-    held = getattr(value, "obj", None)
-    if isinstance(held, bytes | bytearray):
-        return bytes(held)
-    raise IntegrityError("redo record: expected numbers, text and bytes, got another type")
-
-
-def _driver_parameters(parameters: Any, many: bool) -> Any:
-    """Return parameters as the drivers take them: MessagePack gave lists where they want tuples."""
-
-    def one(row: Any) -> Any:
-        return tuple(row) if isinstance(row, Sequence) and not isinstance(row, str) else row
-
-    return [one(row) for row in parameters] if many else one(parameters)

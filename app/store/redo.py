@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
 import msgspec
 
 from app.errors import ForkedLogError, StoreUnavailableError
+from app.files import sync
 from app.log.heads import TreeHead
+from app.log.leaf_base import Hex, Natural
 
 __all__ = ["ORIGIN", "Mark", "RedoFile", "RedoRecord"]
 
-Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 ORIGIN = "0" * 64
 
 
@@ -29,7 +29,7 @@ class RedoRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     the store refused the transaction for certain.
     """
 
-    n: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    n: Natural
     previous: Hex
     digest: Hex
     heads: list[TreeHead] = []
@@ -187,7 +187,7 @@ class RedoFile:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(self.path)
-        _sync_folder(self.path.parent)
+        sync(self.path.parent)
         self.refresh()
         return count - 1
 
@@ -214,14 +214,6 @@ class RedoFile:
         if named is None or (named.st_ino, named.st_dev) != (held.st_ino, held.st_dev) or held.st_size < self._read:
             os.close(self._handle)
             self._open()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _decode(line: bytes) -> RedoRecord:

@@ -14,10 +14,11 @@ from sqlalchemy import Connection, Row, delete, select
 
 from app.auth.accounts import Caller
 from app.clock import later, new_id, time_text
+from app.engine.kept import QUOTE_SECONDS, drop_lapsed, ordered_before
 from app.engine.lines import below_ceiling
-from app.engine.quoting import KEPT_SECONDS, QUOTE_SECONDS, Selection, check_licence, offer
+from app.engine.quoting import Selection, check_licence, offer
 from app.engine.state import offered_laws
-from app.errors import ConflictError, IdempotencyError, NotFoundError, QuoteExpiredError
+from app.errors import ConflictError, NotFoundError, QuoteExpiredError
 from app.ledger.budget import charge_of, check_pace, nano_text
 from app.ledger.money import require_funds
 from app.settings import Settings
@@ -52,8 +53,7 @@ def offer_threshold(
 ) -> ThresholdQuoteView:
     """Quote a question and store the quote; reserves nothing, reveals nothing. Raises as `plan_threshold` does."""
     planned = plan_threshold(connection, settings, caller, product, asked)
-    over = threshold_quotes.c.expires_at < time_text(later(now, -KEPT_SECONDS))
-    connection.execute(delete(threshold_quotes).where(threshold_quotes.c.account_id == caller.id, over))
+    drop_lapsed(connection, threshold_quotes, caller, now)
     identity, expires = new_id("quote"), time_text(later(now, QUOTE_SECONDS))
     connection.execute(
         threshold_quotes.insert().values(
@@ -106,11 +106,8 @@ def open_question(
                 NotFoundError: no such quote. InvalidRequestError, ConflictError: the licence; and as `plan_threshold`.
     """
     digest = hashlib.sha256(canonical_bytes({"threshold": quote_id})).hexdigest()
-    mine = (threshold_orders.c.account_id == caller.id) & (threshold_orders.c.idempotency_key == key)
-    known = connection.execute(select(threshold_orders).where(mine)).one_or_none()
+    known = ordered_before(connection, threshold_orders, caller, key, digest)
     if known is not None:
-        if known.request_digest != digest:
-            raise IdempotencyError("Idempotency-Key: expected a new key for a new request, got one that is used")
         check_licence(_plan(known.plan_json).licence, caller, licence)
         return str(known.id)
     cited = (threshold_quotes.c.id == quote_id) & (threshold_quotes.c.account_id == caller.id)

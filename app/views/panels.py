@@ -22,7 +22,7 @@ class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
     """One tier of a panel: its ε, its price a round, and the law of its reports.
 
     `rank` is its number: by accuracy among those that the panel opened with, then in the order of being added.
-    `count_bar` times the square root of a round's reports is the 95 % half-width of one value's count (of one axis).
+    The 95 % half-width of one value's count (of one axis) is at most `count_bar` times the square root of the reports.
     Where ε is a step's, `across` is the ε between the two values farthest apart, and `guarantee` says both.
     """
 

@@ -21,6 +21,22 @@ class OrderView(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     at: str
 
+    @classmethod
+    def of(cls, row: Any, product: str, epsilon: str) -> "OrderView":
+        """Return the view of an order's row, with its good's title beside it."""
+        return cls(
+            order=row.id,
+            leaf_index=row.leaf_index,
+            product=product,
+            title=row.title,
+            chain=row.chain_id,
+            law=row.law,
+            epsilon=epsilon,
+            amount_minor=row.amount_minor,
+            currency=row.currency,
+            at=row.created_at,
+        )
+
 
 class EntitlementView(msgspec.Struct, frozen=True, kw_only=True):
     """A tier that the caller may read, and where."""
@@ -34,6 +50,21 @@ class EntitlementView(msgspec.Struct, frozen=True, kw_only=True):
     order: str
     leaf_index: int
     answer: str
+
+    @classmethod
+    def of(cls, row: Any, product: str, rank: int, epsilon: str, answer: str) -> "EntitlementView":
+        """Return the view of what an order's row entitles to, with its good's title beside it."""
+        return cls(
+            chain=row.chain_id,
+            law=row.law,
+            rank=rank,
+            epsilon=epsilon,
+            product=product,
+            title=row.title,
+            order=row.id,
+            leaf_index=row.leaf_index,
+            answer=answer,
+        )
 
 
 class AnswerView(msgspec.Struct, frozen=True, kw_only=True):

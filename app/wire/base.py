@@ -11,6 +11,7 @@ __all__ = [
     "Decimal",
     "Family",
     "Identity",
+    "LawName",
     "Line",
     "Minor",
     "Paragraph",
@@ -20,6 +21,7 @@ __all__ = [
 
 
 Identity: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[0-9a-z_]+\Z")]
+LawName: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Decimal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=30)]
 Currency: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")]
 Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]

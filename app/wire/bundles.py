@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from app.wire.base import Currency, Decimal, Identity, Line, Minor, Paragraph, RequestBody
+from app.wire.base import Currency, Decimal, Identity, LawName, Line, Minor, Paragraph, RequestBody
 
 __all__ = ["BundlePartRequest", "BundlePriceRequest", "BundleRequest"]
 
@@ -13,7 +13,7 @@ class BundlePartRequest(RequestBody, frozen=True, kw_only=True):
     """A product of the caller's own in a bundle, at exactly one of a law or an ε that it offers."""
 
     product: Identity
-    law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    law: LawName | None = None
     epsilon: Decimal | None = None
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from app.queries.model import Query
-from app.wire.base import Currency, Decimal, Family, Identity, Line, Minor, Paragraph, RequestBody
+from app.wire.base import Currency, Decimal, Family, Identity, LawName, Line, Minor, Paragraph, RequestBody
 
 __all__ = ["BookRequest", "ProductRequest", "RehearsalRequest", "StateRequest", "TierRequest", "WithdrawalRequest"]
 
@@ -64,5 +64,5 @@ class WithdrawalRequest(RequestBody, frozen=True, kw_only=True):
 class RehearsalRequest(RequestBody, frozen=True, kw_only=True):
     """A tier to rehearse, by its ε or its law; the most accurate one unless given."""
 
-    law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    law: LawName | None = None
     epsilon: Decimal | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from app.exports.requests import Exported
-from app.wire.base import Currency, Decimal, Identity, Line, RequestBody
+from app.wire.base import Currency, Decimal, Identity, LawName, Line, RequestBody
 
 __all__ = ["CreditRequest", "ExportRequest", "OrderRequest", "PayoutRequest", "QuoteRequest"]
 
@@ -17,7 +17,7 @@ class QuoteRequest(RequestBody, frozen=True, kw_only=True):
     """
 
     product: Identity
-    law: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    law: LawName | None = None
     epsilon: Decimal | None = None
     within: Decimal | None = None
     rows: Annotated[int, Meta(ge=1, le=2**53 - 1)] | None = None

@@ -94,6 +94,57 @@ def test_the_price_is_the_module_s_formula_term_by_term(variance: int, reach: in
     assert float(lattice_rho(variance, reach, gap)) == pytest.approx(min(bounds), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "variance", [64, 90, 1_001, Fraction(10**7, 3), 2**40, 10**13 + 37, 10**20, 2 * 10**24, 10**28], ids=str
+)
+@pytest.mark.parametrize(("reach", "gap"), [(1, 1), (5, 3), (10**6, 10**6), (2**62, 7)])
+def test_the_price_is_the_formula_rounded_up_once_at_every_size(variance: Fraction | int, reach: int, gap: int) -> None:
+    """To the last digit of a double, and not below: where 1 − (cosh y − y²) is all but lost in rounding, too."""
+    with precision(600):
+        mu, extra = exact(Fraction(variance)), Fraction(2 * gap + 3, 4 * gap) / Fraction(variance) ** 2
+        y = Fraction(int(((2 * mu.log() + 24) * mu).sqrt().ceil().unique_fmpz())) / variance
+        eta, at = exact(max(2 / Fraction(variance), y * y / 6)), exact(y)
+        tail = mu.sqrt() * at.sinh() * (-mu * (at * at - at.cosh() + 1)).exp()
+        constant, whole = (eta + tail) / (mu.sqrt() * gap), 1 / (2 * mu) + exact(extra)
+        least = 2 * whole
+        for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128):
+            v = (1 + eta) * (order - 1) * reach / mu
+            line = (1 + eta) ** 2 * (v * v / 12).exp() / (2 * mu) + constant
+            joined = whole * (1 + exact(Fraction(1, 4 * order * (order - 1))))
+            least = min(least, max(line, joined))
+        price = exact(lattice_rho(variance, reach, gap))
+        assert least < price
+        assert price < least * (1 + exact(Fraction(1, 2**51)))
+
+
+@pytest.mark.parametrize(
+    ("variance", "reach", "gap", "above"),
+    [
+        (64, 1, 1, 1.0781),
+        (20_000, 1, 1, 0.104),
+        (2**20, 1, 1, 0.0169),
+        (20_000, 10_000, 10_000, 0.0878),
+        (2**20, 2**19, 2**19, 0.0869),
+        (2**20, 2**11, 64, 0.0005),
+        (2**32, 2**19, 8, 0.00006),
+        (10**28, 2 * 10**14, 64, 0.0000154),
+    ],
+)
+def test_the_price_is_as_far_above_a_gaussian_s_as_the_pages_say(
+    variance: int, reach: int, gap: int, above: float
+) -> None:
+    excess = float(lattice_rho(variance, reach, gap) * 2 * variance - 1)
+    assert 0 < excess <= 1.08, "twice the bound at whole orders, which is 1 + 5/(2·64) of a Gaussian's at most"
+    assert excess == pytest.approx(above, rel=0.25)
+
+
+@pytest.mark.parametrize("bits", range(20, 94, 6))
+def test_wide_noise_and_changes_of_many_steps_are_within_a_thousandth(bits: int) -> None:
+    variance, sigma = 2**bits, 2 ** (bits // 2)
+    for reach in (64, sigma, 2 * sigma):
+        assert lattice_rho(variance, reach, 64) * 2 * variance - 1 < Fraction(1, 1000)
+
+
 def test_amos_bounds_hold_on_a_grid() -> None:
     """asinh((j + ½)/μ) ≤ log(I_j/I_(j+1)) ≤ (j + ½)/μ + (j + 1)/μ²: the two facts that the proof stands on."""
     with precision(300):

@@ -4,10 +4,13 @@ from fractions import Fraction
 
 import pytest
 
+from tests.accounting.test_lattice import divergence_over_order
 from tiers.accounting.charges import ChargeRule, LedgerKind
-from tiers.accounting.levels import rho_above, rule_of, skellam_rho, tier_level
+from tiers.accounting.lattice import lattice_rho
+from tiers.accounting.levels import LevelRule, level_rules, newest, rho_above, rule_of, skellam_rho, tier_level
 from tiers.errors import InvalidParameterError
 from tiers.identity import TierLaw
+from tiers.noise.lattice_gaussian import LatticeGaussian
 from tiers.noise.renyi import skellam_renyi
 from tiers.noise.skellam import Skellam
 from tiers.noise.staircase import Staircase
@@ -34,7 +37,7 @@ def test_whole_orders_are_joined_at_no_less_than_convexity_allows() -> None:
     rate = Fraction(900)  # where the bound on whole orders decides
     mu = 2 * rate
     whole = 1 / (2 * mu) + min(5 / (4 * mu**2), 3 / (4 * mu))
-    factor = skellam_rho(rate, ChangeSet.scalar(1)) / whole
+    factor = skellam_rho(rate, ChangeSet.scalar(1), LevelRule.ORDERS) / whole
     for n in (2, 3, 10):
         for step in range(1001):
             t = Fraction(step, 1000)
@@ -42,9 +45,74 @@ def test_whole_orders_are_joined_at_no_less_than_convexity_allows() -> None:
     assert factor < Fraction(1073, 1000)
 
 
-def test_wide_noise_is_charged_at_most_twice_a_gaussians_rho() -> None:
-    gaussian = Fraction(1, 4 * 10**8)
-    assert gaussian <= skellam_rho(Fraction(10**8), ChangeSet.scalar(1)) <= gaussian * 2 * (1 + Fraction(1, 10**6))
+def test_wide_noise_is_charged_at_most_twice_a_gaussians_rho_by_orders() -> None:
+    gaussian, wide = Fraction(1, 4 * 10**8), (Fraction(10**8), ChangeSet.scalar(1), LevelRule.ORDERS)
+    assert gaussian <= skellam_rho(*wide) <= gaussian * 2 * (1 + Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "change", "within"),
+    [
+        (1024, ChangeSet.scalar(100), 1.002),
+        (1024, ChangeSet.scalar(1000), 1.002),
+        (4096, ChangeSet.scalar(65), 1.001),
+        (1024, ChangeSet(4, 600, 1500), 1.002),
+        (2048, ChangeSet(10, 100, 777), 1.002),
+    ],
+    ids=str,
+)
+def test_wide_noise_is_charged_hardly_more_than_it_leaks(sigma: int, change: ChangeSet, within: float) -> None:
+    """The definition's value over the most concentrated change, entry by entry, at orders where bounds are worst."""
+    full, rest = divmod(change.total, change.step)
+    entries = [change.step] * full + [rest] * (rest > 0)
+    price = float(skellam_rho(Fraction(sigma**2, 2), change))
+    orders = (1.001, 1.3, 1.99, 2.0, 2.4, 4.7)
+    worst = max(sum(divergence_over_order(sigma**2, entry, order) for entry in entries) for order in orders)
+    assert worst <= price * (1 + 1e-9)
+    assert price <= worst * within
+    assert float(skellam_rho(Fraction(sigma**2, 2), change, LevelRule.ORDERS)) > 1.9 * worst, "what it was before"
+
+
+def test_the_lesser_of_both_rules_is_taken_where_the_lattice_s_holds_at_all() -> None:
+    low, high = Fraction(31), Fraction(6 * 10**27)  # variances of 62 and 1.2·10²⁸
+    for rate in (low, high):
+        assert skellam_rho(rate, ChangeSet.scalar(2)) == skellam_rho(rate, ChangeSet.scalar(2), LevelRule.ORDERS)
+    changes = [ChangeSet.scalar(1), ChangeSet.scalar(5), ChangeSet(3, 40, 100)]
+    lesser = set()
+    for rate in (Fraction(32), Fraction(300), Fraction(5000), Fraction(10**6), Fraction(10**24)):
+        for change in changes:
+            by_orders = skellam_rho(rate, change, LevelRule.ORDERS)
+            full, rest = divmod(change.total, change.step)
+            shifts = [change.step] * full + [rest] * (rest > 0)
+            lattice = sum(shift**2 * lattice_rho(2 * rate, shift, shift) for shift in shifts)
+            assert skellam_rho(rate, change) == min(by_orders, lattice)
+            lesser.add(by_orders < lattice)
+    assert lesser == {False, True}
+
+
+def test_a_lattice_gaussian_is_charged_as_the_skellam_noise_it_is() -> None:
+    wide, change = LatticeGaussian(Fraction(1024)), ChangeSet.scalar(50)
+    law = TierLaw(wide, change, Fraction(1, 10**6))
+    for rule in LevelRule:
+        assert rho_above(law, rule) == skellam_rho(Fraction(2**19), change, rule)
+    assert rho_above(law) == rho_above(law, LevelRule.LATTICE) < rho_above(law, LevelRule.ORDERS)
+
+
+@pytest.mark.parametrize("kind", [LedgerKind.ZCDP, LedgerKind.APPROX])
+def test_levels_tell_by_which_rules_they_are(kind: LedgerKind) -> None:
+    wide = [TierLaw(Skellam(Fraction(rate)), ChangeSet.scalar(100), Fraction(1, 1000)) for rate in (10**6, 4 * 10**6)]
+    plain = TierLaw(TwoSidedGeometric(Fraction(1)), ChangeSet.scalar(1))
+    old, new = ([(law, tier_level(kind, law, rule)) for law in wide] for rule in LevelRule)
+    both = (plain, tier_level(kind, plain))
+    assert level_rules(kind, []) == level_rules(kind, [both]) == set(LevelRule)
+    assert level_rules(kind, [both, *old]) == {LevelRule.ORDERS}
+    assert level_rules(kind, [*new, both]) == {LevelRule.LATTICE}
+    assert level_rules(kind, [old[0], new[1]]) == set(), "one chain has one rule"
+    for (law, level), off in ((old[0], -1), (old[0], 1), (new[1], -1), (both, 1)):
+        assert level_rules(kind, [(law, level + off)]) == set()
+    assert level_rules(kind, [(TierLaw(Staircase(3, 1, Fraction(1)), ChangeSet.scalar(3)), 1)]) == set()
+    assert newest(LevelRule) is LevelRule.LATTICE
+    assert newest([LevelRule.ORDERS]) is LevelRule.ORDERS
 
 
 def test_a_vector_costs_what_its_most_concentrated_change_costs() -> None:

@@ -112,6 +112,12 @@ def test_conversions_round_to_the_safe_side_both_ways() -> None:
         assert not zcdp_admits(Fraction(units + 1, NANO), *promise)
 
 
+@pytest.mark.parametrize("spent", [1, 3 * NANO // 10, 7 * NANO // 10, 123_456_789_012_345_678])
+def test_what_a_pure_ledger_spent_is_told_rounded_up(spent: int) -> None:
+    told = MetricFilter(PureFilter(2**60, spent)).epsilon_at(Fraction(1, 10))
+    assert Fraction(told) >= Fraction(spent, NANO) > Fraction(math.nextafter(told, 0.0))
+
+
 def test_a_spent_gaussian_budget_keeps_the_promise_at_every_distance() -> None:
     reach, delta = Fraction(3), Fraction(1, 10**5)
     spent = MetricFilter(ZCDPFilter(NANO, NANO // 10), reach)
@@ -155,3 +161,10 @@ def test_only_gaussians_in_exact_arithmetic_are_on_the_exact_curve() -> None:
 def test_bad_components_are_refused(name: str, version: object) -> None:
     with pytest.raises(InvalidParameterError):
         Component(name, version)  # type: ignore[arg-type]
+
+
+def test_what_a_component_is_charged_adds_up() -> None:
+    place, ledger = Component("place"), ComponentLedger(MetricFilter(PureFilter.of(Fraction(1))))
+    for share in (4, 4, 8):
+        ledger = ledger.charge(place, Cost(Measure.GP, Fraction(1, share)))
+    assert ledger.charged[place] == ledger.ledger.filter.spent_nano == 625_000_000

@@ -104,3 +104,8 @@ def test_bad_ledgers_are_refused() -> None:
     for people in (0, True, 1.0):
         with pytest.raises(InvalidParameterError, match="people"):
             PeopleLedger.even(LedgerKind.ZCDP, people, Fraction(1))  # type: ignore[arg-type]
+
+
+def test_a_promise_that_allows_no_unit_is_refused() -> None:
+    with pytest.raises(InvalidParameterError, match="budget"):
+        PeopleLedger.promising(1, Fraction(1, 10**6), Fraction(1, 10**9), Fraction(1))

@@ -7,7 +7,7 @@ import pytest
 
 from tiers.accounting.charges import ChargeRule, Ledger, LedgerKind
 from tiers.accounting.filters import PureFilter
-from tiers.accounting.levels import tier_level
+from tiers.accounting.levels import LevelRule, tier_level
 from tiers.accounting.rules import Sold, rule_costs
 from tiers.accounting.upgrades import conditional_charge_nano
 from tiers.budget import NANO
@@ -96,3 +96,27 @@ def test_bad_sales_are_refused() -> None:
             Sold(TOP, times)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameterError, match="law"):
         Sold("tsg")  # type: ignore[arg-type]
+
+
+def test_an_upgrade_so_high_that_its_bit_is_all_but_certain_has_no_conditional_charge() -> None:
+    """Randomised bits of ε above 37 are certain in doubles: an owner who sold such tiers is told all other rules."""
+    high, top = tsg("40"), tsg("50")
+    costs = rule_costs([top, high], [Sold(high), Sold(top)])
+    assert (costs.increment, costs.reserve, costs.conditional) == (50 * NANO, 1250 * NANO, None)
+    assert rule_costs([top, high], [Sold(top), Sold(high)]).conditional == 1250 * NANO, "no upgrade, no step"
+    assert rule_costs([tsg("16"), tsg("1")], [Sold(tsg("1")), Sold(tsg("16"))]).conditional is not None
+
+
+def test_two_tiers_of_one_noise_are_no_upgrade() -> None:
+    """The same law sold at a δ as well is another tier, whose bit was seen."""
+    again = TierLaw(TwoSidedGeometric(Fraction(1)), ONE, Fraction(1, 10**6))
+    assert rule_costs([TOP, again], [Sold(TOP), Sold(again)]).conditional == tier_level(LedgerKind.ZCDP, TOP)
+
+
+@pytest.mark.parametrize("by", LevelRule)
+def test_costs_in_rho_are_by_the_chain_s_rule_of_levels(by: LevelRule) -> None:
+    top, low = skellam("0.01"), skellam("0.005")
+    levels = [tier_level(LedgerKind.ZCDP, law, by) for law in (top, low)]
+    costs = rule_costs([top, low], [Sold(low, 2), Sold(top, 3)], by)
+    assert (costs.reserve, costs.rho_apart) == (levels[0], 3 * levels[0] + 2 * levels[1])
+    assert levels[0] != tier_level(LedgerKind.ZCDP, top, *(set(LevelRule) - {by}))

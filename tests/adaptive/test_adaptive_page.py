@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from app.adaptive import plots
+from app.adaptive.commands import _TAKEN
 from app.adaptive.data import DATA, load, uniforms
 from app.adaptive.experiments import Trial, savings, sequences
+from app.adaptive.panel import PanelRow, panel_rows
 from app.adaptive.plots import ADAPTIVE_PICTURES
 from app.cli import main
 from app.errors import AppError
@@ -39,6 +41,7 @@ def test_pictures_are_drawn(suffix: str, tmp_path: Path) -> None:
         ("a", lambda path: plots.plot_trials(trials, path)),
         ("b", lambda path: plots.plot_sequences(rows, path)),
         ("c", plots.plot_widths),
+        ("d", lambda path: plots.plot_panel(list(panel_rows(people=60, budget="100", questions=3)), path)),
     ):
         path = tmp_path / f"{name}{suffix}"
         draw(path)
@@ -62,21 +65,51 @@ def test_the_command_prints_rows() -> None:
     assert "linear" in text
 
 
+def test_a_panel_s_questions_keep_what_they_saved_and_go_on_where_the_baseline_has_ended(tmp_path: Path) -> None:
+    picture = tmp_path / "panel.svg"
+    arguments = ("--data", "panel", "--people", "300", "--queries", "12", "--budgets", "100")
+    code, text = run(*arguments, "--json", "--plot", str(picture))
+    assert code == 0, text
+    assert picture.read_bytes().startswith(b"<?xml")
+    rows = [PanelRow(**row) for row in json.loads(text)]
+    assert [row.question for row in rows] == list(range(1, 13))
+    assert [row.kind for row in rows[:4]] == ["range", "density", "nearest", "range"]
+    left = 1.0
+    for row in rows:
+        assert row.asked + row.left_out == row.people == 300
+        assert row.mean_left == pytest.approx(left - row.charged)
+        assert 0 < row.charged < 0.1, "a question may spend a tenth"
+        assert row.baseline_left == pytest.approx(max(0.0, 1 - row.question / 10))
+        assert row.baseline_left - 1e-9 <= row.least_left <= row.mean_left < left
+        left = row.mean_left
+    assert rows[-1].baseline_left == 0
+    assert rows[-1].mean_left > 0.6
+    assert rows[-1].asked == 300
+    code, text = run(*arguments)
+    assert code == 0
+    assert "12 nearest" in text
+    assert f"{rows[-1].mean_left:.1%}" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--budgets", "NaN"], "budget"),
         (["--budgets", "0"], "budget"),
         (["--budgets", "1,"], "budget"),
-        (["--data", "mars"], "data"),
+        (["--data", "mars"], "data: expected one of ['airports', 'city', 'digits', 'panel', 'traffic'], got 'mars'"),
         (["--data", "traffic", "--queries", "0"], "queries"),
         (["--data", "traffic", "--queries", "٣"], "queries"),
+        (["--data", "panel", "--budgets", "0.000001"], "query_budget"),
+        (["--data", "panel", "--queries", "x"], "queries"),
         (["--split", "tripling"], "split"),
         (["--mode", "both"], "mode"),
         (["--question", "why"], "question"),
         (["--budgets", "0.000001"], "allowances"),
+        (["--budgets", "0.0000000001"], "budget: expected a rational from 10⁻⁹ to 4·10⁹, got 1/10000000000"),
         (["--question", "nearest", "--people", "5"], "k"),
         (["--plot", "picture.gif", "--question", "count", "--people", "30", "--budgets", "1"], "plot"),
+        (["--plot", "no/folder.svg", "--people", "1000000"], "a folder that is there, got 'no/folder.svg'"),
     ],
 )
 def test_the_command_refuses_in_one_line(arguments: list[str], said: str) -> None:
@@ -85,6 +118,31 @@ def test_the_command_refuses_in_one_line(arguments: list[str], said: str) -> Non
     assert said in text
     assert "Traceback" not in text
     assert len(text.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "option", "came"),
+    [
+        ("panel", "--question", "count"),
+        ("panel", "--mode", "point"),
+        ("panel", "--mode", "distance"),
+        ("panel", "--split", "even4"),
+        ("panel", "--split", "tripling"),
+        ("traffic", "--question", "nearest"),
+        ("city", "--queries", "3"),
+        ("digits", "--queries", "x"),
+    ],
+)
+def test_an_option_that_the_data_would_not_heed_is_refused(data: str, option: str, came: str) -> None:
+    """The default too, where it is spelt out: it says of an experiment what is not so."""
+    code, text = run("--data", data, option, came, "--people", "60", "--budgets", "100")
+    assert (code, text.strip()) == (2, f"InvalidRequestError: {option}: expected none with --data {data}, got {came!r}")
+
+
+def test_every_data_set_is_known_to_the_command_and_named_by_its_help() -> None:
+    said = run("--help")[1]
+    assert set(_TAKEN) == {*DATA, "panel", "traffic"}
+    assert all(name in said for name in _TAKEN)
 
 
 @pytest.mark.parametrize("name", sorted(DATA))

@@ -12,12 +12,13 @@ from tiers.accounting.lattice import lattice_rho
 from tiers.accounting.people import Nanos, People, PeopleLedger
 from tiers.adaptive.asking import Asked, Plan, ask
 from tiers.adaptive.budgeting import doubling_split
-from tiers.adaptive.elimination import eliminate_far
+from tiers.adaptive.elimination import Fate, eliminate_far
 from tiers.adaptive.queries import distances_from, nearest_rounds
 from tiers.adaptive.replay import replaying
 from tiers.adaptive.rounds import Mode, round_law
 from tiers.adaptive.space import Places, Space
 from tiers.budget import NANO
+from tiers.errors import InvalidParameterError
 
 SPACE = Space((Fraction(0),), Fraction(1, 8), (801,))
 ROUNDS = 4
@@ -85,3 +86,24 @@ def test_who_has_hardly_more_than_a_first_round_is_left_out_and_the_others_are_a
     asked = ask(PLAN, distances_from((50.0,)), budgets, ledger, zeros, eliminate_far)
     assert asked.members.tolist() == [0, 2]
     assert asked.after.spent[1] == 0
+
+
+def test_exactly_the_least_allowance_is_asked() -> None:
+    """It is what a listing calls the least budget, and one unit less is nobody's."""
+    ledger = PeopleLedger.even(LedgerKind.ZCDP, 2, Fraction(1))
+    zeros = replaying(ledger, lambda _place, who, _charges: np.zeros(len(who), np.int64))
+    least = np.array([PLAN.least, PLAN.least - 1], np.int64)
+    asked = ask(PLAN, distances_from((50.0,)), least, ledger, zeros, eliminate_far)
+    assert asked.members.tolist() == [0]
+    with pytest.raises(InvalidParameterError, match="allowances"):
+        ask(PLAN, distances_from((50.0,)), least - 1, ledger, zeros, eliminate_far)
+
+
+def test_who_never_answered_has_no_width() -> None:
+    """Rounds that keep a ledger of less than was thought drop somebody before the first value."""
+    ledger = PeopleLedger.even(LedgerKind.ZCDP, 3, Fraction(1))
+    poor = PeopleLedger(LedgerKind.ZCDP, ledger.budget, np.array([0, NANO, 0], np.int64))
+    zeros = replaying(poor, lambda _place, who, _charges: np.zeros(len(who), np.int64))
+    answer = nearest_rounds(PLAN, (50.0,), 1, ledger.remaining, ledger, zeros)
+    assert answer.ended.of(Fate.DROPPED).tolist() == [1]
+    assert np.isnan(answer.width).tolist() == [False, True, False]

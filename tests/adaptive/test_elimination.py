@@ -159,3 +159,18 @@ def test_a_round_that_answers_for_others_is_refused() -> None:
     intervals = averaging(np.zeros(3, np.int32), np.ones((1, 1)), np.ones((1, 1)))
     with pytest.raises(InvalidParameterError, match="round"):
         eliminate_far(intervals, lambda _, who: (np.zeros(2), np.ones(3, bool)), SAME)
+
+
+def test_an_interval_that_touches_a_bound_decides_nobody() -> None:
+    """f = low − h leaves room for φ = low, which is not below it; likewise above."""
+    intervals = averaging(np.zeros(4, np.int32), np.ones((1, 1)), np.full((1, 1), 0.5))
+    found = np.array([-0.5, 0.5, np.nextafter(-0.5, -1), np.nextafter(0.5, 1)])
+    ended = eliminate_far(intervals, lambda _, who: (found, who >= 0), lambda values: values)
+    assert ended.fate.tolist() == [Fate.UNDECIDED, Fate.UNDECIDED, Fate.BELOW, Fate.ABOVE]
+
+
+def test_who_may_be_as_near_as_the_k_th_stays() -> None:
+    intervals = averaging(np.zeros(3, np.int32), np.ones((1, 1)), np.full((1, 1), 0.5))
+    found = np.array([1.0, 2.0, np.nextafter(2.0, 3)])
+    ended = keep_nearest(intervals, lambda _, who: (found, who >= 0), lambda values: values, 1)
+    assert ended.fate.tolist() == [Fate.UNDECIDED, Fate.UNDECIDED, Fate.ABOVE]

@@ -111,6 +111,17 @@ def test_chances_of_ending_are_those_of_all_transcripts(distance: int) -> None:
     assert sum(wrong for _, wrong in ending_chances(LAWS, widths, 40)) < 1e-9
 
 
+@pytest.mark.parametrize(("distance", "decided"), [(0, 0.0565513304), (5, 0.9999999981)])
+def test_chances_of_ending_hold_where_tiers_lie_so_far_apart_that_masses_underflow(
+    distance: int, decided: float
+) -> None:
+    laws = [TwoSidedGeometric(Fraction(rate)) for rate in ("0.1", "0.5", "2", "4")]
+    widths = tier_widths(laws, Fraction(1, 20))
+    found = ending_chances(laws, widths, distance)
+    assert sum(wrong for _, wrong in found) <= 0.05
+    assert sum(right + wrong for right, wrong in found) == pytest.approx(decided, abs=1e-9)
+
+
 @pytest.mark.parametrize("value", range(-12, 13))
 def test_looks_decide_as_an_elimination_about_the_half_below_the_threshold_does(value: int) -> None:
     at, width = 2, 4
@@ -146,3 +157,18 @@ def test_looks_at_nothing_or_at_more_than_was_planned_are_refused() -> None:
     ):
         with pytest.raises(InvalidParameterError):
             read_looks(values, widths, at)  # type: ignore[arg-type]
+
+
+def test_a_count_at_the_threshold_is_not_below_it() -> None:
+    assert read_looks([5], [0], 5) == ThresholdAnswer(below=False, decided=True, rounds=1)
+    assert read_looks([4], [0], 5) == ThresholdAnswer(below=True, decided=True, rounds=1)
+    half, rounds = np.array([99.5]), np.ones(1, np.int16)
+    undecided = Elimination(1, np.zeros(1, np.int8), rounds, half, half)
+    assert read_threshold(undecided, 100) == ThresholdAnswer(below=False, decided=False, rounds=1)
+
+
+def test_thresholds_reach_as_far_as_doubles_tell_halves() -> None:
+    for at in (2**50, -(2**50)):
+        assert halfway(at) == Fraction(2 * at - 1, 2)
+        with pytest.raises(InvalidParameterError):
+            halfway(at + (1 if at > 0 else -1))

@@ -368,6 +368,19 @@ def test_bad_plans_people_and_places_are_refused() -> None:
             keyed_streams(secret, query)
 
 
+@pytest.mark.parametrize("corner", [0, 10**6, 10**12, 10**15])
+def test_neighbours_move_no_farther_than_is_charged_or_the_space_is_refused(corner: int) -> None:
+    space = Space((Fraction(corner), Fraction(-corner)), Fraction(1, 1000), (1001, 1001))
+    places = np.column_stack([np.arange(1001), np.full(1001, 500)])
+    phi = Disc((corner + 0.5, 0.5 - corner), 0.125).signed_distance
+    if corner > 10**6:  # doubles there are 0.1 and 125 grains apart
+        with pytest.raises(InvalidParameterError, match="space"):
+            released_values(space, Mode.DISTANCE, places, phi)
+    else:
+        moves = np.abs(np.diff(released_values(space, Mode.DISTANCE, places, phi)))
+        assert moves.max() <= space.fine + 2
+
+
 @pytest.mark.parametrize(
     ("corner", "grain", "sides", "fine"),
     [

@@ -42,8 +42,9 @@ def body(dataset_id: str, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def opened(shop: Fair, name: str, rows: Any = None, **fields: Any) -> dict[str, Any]:
-    made = dataset(shop, name, table(points() if rows is None else rows, name))
+def opened(shop: Fair, name: str, rows: Any = None, keep_in: str | None = None, **fields: Any) -> dict[str, Any]:
+    given = {} if keep_in is None else {"keep_in": keep_in}
+    made = dataset(shop, name, table(points() if rows is None else rows, name), **given)
     response = shop.client.post("/v1/locations", json=body(made, **fields), headers=shop.owner().headers)
     assert response.status_code == 201, response.text
     return dict(response.json()["opened"])

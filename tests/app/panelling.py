@@ -1,6 +1,7 @@
 """What tests of panels do over HTTP: open, report, close, buy, read, disclose."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from app.panels.device import encode, label_of
@@ -28,8 +29,8 @@ def opened(shop: Fair, **fields: Any) -> dict[str, Any]:
     return dict(response.json())
 
 
-def rows(panel: dict[str, Any], values: list[int], seed: int = 1, first: int = 0) -> list[dict[str, Any]]:
-    """Everybody's device at work, with a keyed stream in place of the system's."""
+def stream(seed: int) -> Callable[[int], bytes]:
+    """A keyed stream in place of a device's random bytes."""
     words, at = KeyedWords(seed.to_bytes(32, "big")), 0
 
     def read(count: int) -> bytes:
@@ -39,6 +40,12 @@ def rows(panel: dict[str, Any], values: list[int], seed: int = 1, first: int = 0
         at += count
         return bytes(buffer[(at - count) % 64 :][:count])
 
+    return read
+
+
+def rows(panel: dict[str, Any], values: list[int], seed: int = 1, first: int = 0) -> list[dict[str, Any]]:
+    """Everybody's device at work, with a keyed stream in place of the system's."""
+    read = stream(seed)
     law, size, named = panel["device_law"], panel.get("domain_size") or len(panel["domain"]), panel.get("panel", "")
     return [
         {"device": f"d{place}", "report": encode(law, size, value, read, label=label_of(named, f"d{place}"))}

@@ -292,7 +292,7 @@ TAMPERED: list[tuple[str, Any, str]] = [
     ("draw.chain", "0" * 64, "A2 draw-of-sale"),
     ("draw.kind", "sale", "A4 unreadable-bundle"),
     ("opening", "0" * 64, "A7 commitment"),
-    ("answer.values.0", "7", "A7 commitment"),
+    ("answer.values.0", "7000000", "A7 commitment"),
     ("answer.half_width", "1", "A1 error-bar"),
     ("answer.epsilon", "0.1", "A1 guarantee"),
     ("answer.law", "0" * 64, "A2 answer-of-receipt"),

@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import select
 
 from app.audit.verify import verify_export
-from app.jobs import schedule
 from app.store.schema import accruals, entitlements, invoices, loans, orders
 from tests.app.test_readings import LADDER, MEAN
 from tests.app.test_simulator import check, killed_at
@@ -62,12 +61,6 @@ def balance(fair: Fair, who: Person) -> int:
 
 def rows(fair: Fair, table: Any) -> list[Any]:
     return list(fair.market.database.read_now(lambda connection: connection.execute(select(table)).all()))
-
-
-@pytest.fixture(autouse=True)
-def _no_scheduled_audit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a slow machine a test outlives the first look at the schedule, and an audit's job is no trace of a sale."""
-    monkeypatch.setattr(schedule, "_LOOK_SECONDS", 1e6)
 
 
 @pytest.fixture

@@ -1,9 +1,12 @@
 """Inputs that broke systems like this one, at the door of the whole service; others stand where their parts are tested."""
 
 import concurrent.futures
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import binom
 from sqlalchemy import func, select
 
 from app.audit.verify import verify_export
@@ -14,17 +17,21 @@ from app.store.schema import accounts
 from tests.conftest import CITIES, HISTOGRAM, PEOPLE, TOTAL, Fair, tiers
 from tiers.accounting.filters import PureFilter
 from tiers.errors import AuditError, TierError
+from tiers.noise.tsg import TwoSidedGeometric
 
+BINS = 2_000
 HEADER = "person,city,amount,score,day\n"
 FEW = HEADER + "p1,Athens,1,1.0,2026-01-01\np2,Athens,2,1.0,2026-01-02\np3,Derby,3,1.0,2026-01-03\n"
 
 
 @pytest.mark.parametrize("table", [HEADER, FEW], ids=["empty table", "three rows"])
 def test_emptiness_is_not_visible(fair: Fair, table: str) -> None:
-    product = fair.product(fair.dataset(table=table))
+    keys = [*CITIES, *(f"none {place}" for place in range(10, 30))]  # all zeros have 10⁻³⁰
+    query = HISTOGRAM | {"group_by": {"type": "keys", "column": "city", "keys": keys}}
+    product = fair.product(fair.dataset(table=table), query)
     sold = fair.buy(fair.person(), product, "0.1")
-    assert sold["answer"]["keys"] == sorted(CITIES)
-    assert len(sold["answer"]["values"]) == len(CITIES)
+    assert sold["answer"]["keys"] == sorted(keys)
+    assert len(sold["answer"]["values"]) == len(keys)
     assert any(value != "0" for value in sold["answer"]["values"]), "noise at ε = 0.1, on every declared key"
 
 
@@ -49,18 +56,30 @@ def test_a_truth_that_is_missing_is_refused_before_any_charge_or_draw(
 
 
 def test_a_middle_tier_bought_after_a_lower_one_is_the_middle_tier(fair: Fair) -> None:
-    """Its noise has that tier's variance: of many chains, the spread of the two answers is that of the residual."""
+    """Its noise has that tier's law, and the step down from it that of the residual, where every true count is 0."""
     dataset = fair.dataset(budget="1000")
-    keys = [f"k{place}" for place in range(400)]
+    keys = [f"k{place}" for place in range(BINS)]
     wide = HISTOGRAM | {"group_by": {"type": "keys", "column": "city", "keys": keys}, "groups_per_unit": 1}
     wide["rows_per_unit"] = 1
     product = fair.product(dataset, wide, tiers=tiers(("2", 3), ("0.5", 2), ("0.25", 1)))
     low, middle = fair.buy(fair.person(), product, "0.25"), fair.buy(fair.person(), product, "0.5")
-    values = [int(value) for value in middle["answer"]["values"]]  # every true count is 0
-    p = 2.718281828459045**-0.5
-    variance = 2 * p / (1 - p) ** 2
-    assert 0.7 < sum(value**2 for value in values) / len(values) / variance < 1.4
-    assert low["answer"]["values"] != middle["answer"]["values"]
+    lower, values = (np.array(sold["answer"]["values"], np.int64) for sold in (low, middle))
+    laws = {each: TwoSidedGeometric(Fraction(each)) for each in ("2", "0.5", "0.25")}
+    fits = {each for each, law in laws.items() if may_be(int((np.abs(values) > 2).sum()), 1 - within(law, 2))}
+    assert fits == {"0.5"}
+    stays = laws["0.5"].residual_to(laws["0.25"]).pmf(0)
+    assert may_be(int((lower == values).sum()), stays)
+    assert not may_be(int((lower == np.roll(values, 1)).sum()), stays), "draws apart from each other meet less often"
+
+
+def within(law: TwoSidedGeometric, most: int) -> float:
+    return sum(law.pmf(value) for value in range(-most, most + 1))
+
+
+def may_be(count: int, chance: float) -> bool:
+    """Whether so many of the bins is what such a chance gives, but for one time in 10¹⁰."""
+    low, high = binom.ppf([5e-11, 1 - 5e-11], BINS, chance)
+    return bool(low <= count <= high)
 
 
 def test_one_unit_in_several_bins_costs_noise_for_all_of_them(fair: Fair) -> None:

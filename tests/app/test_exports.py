@@ -215,7 +215,8 @@ def test_the_same_request_is_the_same_export_until_the_log_grows(fair: Fair) -> 
 
 
 def left(fair: Fair, who: Person, what: dict[str, Any], name: str = "job_00") -> str:
-    """A job as a worker leaves it that is killed in the middle."""
+    """A job as a worker leaves it that is killed in the middle; nobody takes it over unasked."""
+    fair.unwatched()
     request = request_text(msgspec.convert({"what": what}, ExportRequest).what)
     values = {"id": name, "account_id": who.account, "kind": EXPORT, "request_json": request, "state": "running"}
     values |= {"progress": "1 of 2 answers", "created_at": "2026", "attempts": 1}

@@ -132,6 +132,18 @@ def test_overspending_is_seen_where_the_store_forgot_what_was_spent(fair: Fair) 
     assert refused(fair, fair.person(), second, "1") == ["A3 budget"]
 
 
+def test_a_tier_of_less_noise_than_was_reserved_is_not_sold_though_its_level_would_fit(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, made = fair.dataset(budget_kind="zcdp"), {"family": "skellam", "delta": "0.000001"}
+    first = fair.product(dataset, PEOPLE, **made, tiers=tiers(("0.0797", 500), ("0.01", 100)))
+    fair.buy(fair.person(), first, "0.01")
+    with monkeypatch.context() as careless:
+        careless.setattr(ladders, "more_accurate", lambda *_: False)
+        above = fair.product(dataset, PEOPLE, **made, tiers=tiers(("0.0802", 900)), title="above")
+    assert refused(fair, fair.person(), above, "0.0802") == ["A3 above-reserve"]
+
+
 def test_an_engine_that_draws_a_star_or_shares_a_stream_sells_nothing(
     fair: Fair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,5 +290,7 @@ def test_an_engine_that_bridges_a_slack_edge_sells_nothing(fair: Fair) -> None:
             late = fair.product(dataset, PEOPLE, tiers=tiers(("2", 500)), **how)
             rules = refused(fair, fair.person(), late, "2")
     assert rules == ["A2 slack-bridged"]
-    drawn = fair.market.database.read_now(lambda connection: connection.execute(select(draws.c.role)).scalars().all())
+    drawn = fair.market.database.read_now(
+        lambda connection: connection.execute(select(draws.c.role).order_by(draws.c.place)).scalars().all()
+    )
     assert list(drawn) == ["base", "residual"], "the bridge is neither kept nor logged"

@@ -43,19 +43,19 @@ def together(database: Database, works: list[Work]) -> tuple[list[Future[str]], 
 
     def first(_: Connection) -> None:
         inside.set()
-        assert leave.wait(20)
+        assert leave.wait(300)
 
     def committed(_: Any) -> None:
         commits.append(1)
 
     held = database.submit(first)
-    assert inside.wait(20)
+    assert inside.wait(300)
     done = [database.submit(work) for work in works]
     event.listen(database._writing, "commit", committed)
     leave.set()
-    held.result(20)
+    held.result(300)
     for future in done:
-        future.exception(20)
+        future.exception(300)
     event.remove(database._writing, "commit", committed)
     return done, len(commits) - 1  # less the one that held the turn
 
@@ -107,13 +107,13 @@ def test_a_work_whose_caller_is_gone_is_left_out_and_ends_no_other(database: Dat
 
     def first(_: Connection) -> None:
         inside.set()
-        assert leave.wait(20)
+        assert leave.wait(300)
 
     held = database.submit(first)
-    assert inside.wait(20)
+    assert inside.wait(300)
     done = [database.submit(add("a")), database.submit(gone), database.submit(add("b"))]
     assert done[1].cancel()
     leave.set()
-    held.result(20)
-    assert (done[0].result(20), done[2].result(20)) == ("a", "b")
+    held.result(300)
+    assert (done[0].result(300), done[2].result(300)) == ("a", "b")
     assert kept(database) == {"a", "b"}

@@ -1,17 +1,11 @@
 """Products that somebody may not see are as if they were not there, on every route; a mean is one thing to all acts."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
 from sqlalchemy import select
 
-from app.auth.accounts import Role, create_account
-from app.main import build_app
-from app.settings import Settings
 from app.store.schema import quotes
 from tests.app.test_simulator import MEAN
 from tests.conftest import PEOPLE, TOTAL, Fair, Person, rows, tiers
@@ -177,21 +171,6 @@ def test_a_bar_narrower_than_any_is_an_unknown_tier_in_the_answers_own_unit(
     assert reply.json()["type"].endswith("/unknown-tier")
     assert (reply.json()["narrowest"], bar) == (narrowest, narrowest)
     assert "Fraction" not in reply.text
-
-
-@pytest.fixture
-def dated(tmp_path: Path) -> Iterator[tuple[Fair, list[datetime]]]:
-    """A market whose clock a test moves."""
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    app = build_app(Settings.at(tmp_path / "m"), clock=lambda: now[0])
-    with TestClient(app) as client:
-        market = app.state.market
-        made = market.database.submit(
-            lambda connection: create_account(
-                connection, market.keyring, role=Role.OPERATOR, name="o", currency="EUR", at="2026-01-01"
-            )
-        ).result()
-        yield Fair(client, market, Person(made.id, "operator", made.api_key)), now
 
 
 def test_quotes_that_lapsed_long_ago_are_forgotten_and_no_others(dated: tuple[Fair, list[datetime]]) -> None:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
-from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,33 +11,46 @@ import msgspec
 import pytest
 
 from app.audit.location_receipts import verify_any_bundle
+from app.audit.panels import PanelAudit
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
-from app.errors import ConflictError
+from app.errors import ConflictError, IntegrityError
 from app.log.heads import public_hex, sign
+from app.log.leaves import decode
 from app.log.merkle import inclusion_proof, leaf_hash, root_of
-from app.log.panel_leaves import RoundRecord
-from app.panels import acts
-from app.panels.acts import _folder
-from app.panels.desk import panel_of
-from app.panels.late_tiers import store_tier, with_tier
-from app.panels.mechanism import plan_of
-from app.panels.plans.late import Menu, law_of_late
-from app.panels.replay import replay_round
+from app.log.panel_leaves import LateTierLeaf, PanelLeaf, RoundRecord
+from app.panels import acts, late_tiers, opening
+from app.panels.acts import _folder, _reports
+from app.panels.desk import panel_of, round_of
+from app.panels.late_tiers import restore, store_tier, whole_record, with_tier
+from app.panels.plans.late import Menu
+from app.panels.replay import FORMAT, replay_round
 from app.settings import Settings
 from app.wire import TierRequest
-from tests.app.panelling import buy, close, deliver, disclosure, lines, opened, order, quoted, reading, reports, rows
+from tests.app.disclosing import extent_signature
+from tests.app.panelling import (
+    body,
+    buy,
+    close,
+    deliver,
+    disclosure,
+    lines,
+    opened,
+    order,
+    quoted,
+    reading,
+    reports,
+    rows,
+)
 from tests.audit.exports import SIGNER
 from tests.conftest import Fair, open_fair, tiers
-from tiers.budget import Ladder
 from tiers.canonical import canonical_bytes
-from tiers.local.flips import Flips, insertion_flip
-from tiers.local.late import Between
+from tiers.errors import InvalidParameterError
 from tiers.local.subset import Subset
-from tiers.real import to_float
 
 MENU = tiers(("3", 900), ("1", 300), ("0.5", 100))
-MECHANISMS = ["subset", "randomized-response", "flips"]
+MECHANISMS = ["subset", "randomized-response", "flips", "points"]
+AXES = [{"name": name, "unit": "one", "values": [*map(str, range(size))]} for name, size in (("long", 5), ("wide", 3))]
 
 
 @pytest.fixture
@@ -47,11 +59,23 @@ def shop(settings: Settings) -> Iterator[Fair]:
 
 
 def panel_with_a_round(shop: Fair, mechanism: str = "subset", people: int = 40) -> dict[str, Any]:
-    promise = "steps" if mechanism == "flips" else "values"
-    panel = opened(shop, mechanism=mechanism, promise=promise, tiers=MENU)
-    deliver(shop, panel, reports=rows(panel, [place % 5 for place in range(people)]))
+    """Of points the thresholds of both axes, six, lie beside each other in one word of a report."""
+    if mechanism == "points":
+        asked = {name: value for name, value in body(tiers=MENU, promise="steps").items() if name != "domain"}
+        made = shop.client.post("/v1/panels", json=asked | {"axes": AXES}, headers=shop.owner().headers)
+        assert (made.status_code, made.json()["mechanism"]) == (201, "points"), made.text
+        panel = made.json()
+    else:
+        panel = opened(shop, mechanism=mechanism, promise="steps" if mechanism == "flips" else "values", tiers=MENU)
+    deliver(shop, panel, reports=values(panel, people))
     assert close(shop, panel).status_code == 201
     return panel
+
+
+def values(panel: dict[str, Any], people: int) -> list[dict[str, Any]]:
+    """One of five values each, or a point of five by three."""
+    places = [place % 5 for place in range(people)]
+    return rows(panel, [(place, place % 3) for place in places] if panel["mechanism"] == "points" else places)  # type: ignore[misc]
 
 
 def add(shop: Fair, panel: dict[str, Any], epsilon: str, price: int) -> Any:
@@ -97,7 +121,8 @@ def test_a_tier_joins_a_panel_of_which_others_were_sold_and_nothing_sold_changes
     assert (bought.status_code, bought.json()["rank"]) == (201, 3)
     assert bought.json()["receipt"]["price_minor"] == 300, "an upgrade from what is held, less what was paid"
     assert len(lines(reports(shop, buyer, panel, 3))) == 40
-    assert reading(shop, buyer, panel, "2", {"type": "histogram"}).status_code == 201
+    wanted = {"type": "histogram"} | ({"axis": "long"} if mechanism == "points" else {})
+    assert reading(shop, buyer, panel, "2", wanted).status_code == 201
     assert quoted(shop, buyer, panel, "1").json()["amount_minor"] == 0, "the tier below is held"
     for sold in (first, bought.json()):
         path = f"/v1/orders/{sold['receipt']['order']}/proof"
@@ -113,7 +138,7 @@ def test_the_auditor_replays_late_tiers_in_the_order_of_drawing(shop: Fair, mech
     panel, buyer = panel_with_a_round(shop, mechanism), shop.person()
     for epsilon, price in (("2", 600), ("1.5", 500), ("0.2", 50), ("2.5", 700)):
         assert add(shop, panel, epsilon, price).status_code == 201
-    deliver(shop, panel, round=2, reports=rows(panel, [0, 1, 2, 3, 4, 4]))
+    deliver(shop, panel, round=2, reports=values(panel, 6))
     assert close(shop, panel).status_code == 201, "a later round has all tiers, drawn in the same order"
     for number in (1, 2):
         buy(shop, buyer, panel, "1.5", number)
@@ -124,6 +149,28 @@ def test_the_auditor_replays_late_tiers_in_the_order_of_drawing(shop: Fair, mech
         assert (report.findings, report.tiers) == ((), 7)
     shop.product(shop.dataset())
     assert verify_export(*shop.export()).findings == ()
+
+
+@pytest.mark.parametrize(("mechanism", "across"), [("flips", "8"), ("points", "12"), ("subset", None)])
+def test_a_late_tier_says_what_its_epsilon_is_across_the_domain(shop: Fair, mechanism: str, across: str | None) -> None:
+    """An added tier from before it was said says nothing; a false one is found."""
+    panel = panel_with_a_round(shop, mechanism)
+    assert add(shop, panel, "2", 600).status_code == 201
+    told = shop.client.get("/v1/log/leaves?start=0&count=100", headers=shop.operator.headers).json()
+    leaves = {each["leaf"]["kind"]: decode(canonical_bytes(each["leaf"])) for each in told}
+    opened_as, late = leaves["panel"], leaves["panel-late-tier"]
+    assert isinstance(opened_as, PanelLeaf)
+    assert isinstance(late, LateTierLeaf)
+    assert late.tier.across == across
+
+    def found(said: str | None) -> list[str]:
+        audit = PanelAudit()
+        audit.panel(opened_as)
+        tier = msgspec.structs.replace(late.tier, across=said)
+        return [each.rule for each in audit.late_tier(msgspec.structs.replace(late, tier=tier))]
+
+    assert found(across) == found(None) == []
+    assert found("7") == ["panel-across"]
 
 
 def test_nothing_above_the_highest_tier_sold_is_shown(shop: Fair) -> None:
@@ -289,12 +336,44 @@ def test_a_late_tier_that_does_not_follow_from_its_neighbours_is_found(shop: Fai
     assert quoted(shop, buyer, panel, "2").status_code == 409
 
 
+def test_counts_of_a_late_tier_that_are_not_those_of_its_reports_are_found(shop: Fair, monkeypatch: Any) -> None:
+    """A buyer's estimates are read off the counts: a market could commit to true reports and to other counts."""
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    honest = late_tiers.counts_commitment
+    with monkeypatch.context() as lying:
+        lying.setattr(late_tiers, "counts_commitment", lambda opening, counts: honest(opening, counts + 1))
+        assert add(shop, panel, "2", 600).status_code == 201
+    buy(shop, buyer, panel, "3")
+    assert wrong(replayed(shop, panel)) == {"A7 counts"}
+    assert audit_market(shop.market, lambda _: None)["verdict"] == "refuted"
+
+
+def test_a_tier_that_cannot_be_drawn_does_not_join_a_panel_without_a_round_either(
+    shop: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is drawn yet, so nothing fails of itself: the tier would stand, and no round could close."""
+    panel = opened(shop, mechanism="subset", tiers=MENU)
+    before = shop.stored()
+
+    def refuses(*laws: Subset) -> None:
+        raise InvalidParameterError("tier", "one that can be drawn", "another")
+
+    with monkeypatch.context() as failing:
+        failing.setattr("app.panels.plans.late.SetsBetween", refuses)
+        assert add(shop, panel, "2", 600).status_code == 400
+    assert shop.stored() == before
+    assert add(shop, panel, "2", 600).status_code == 201
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
         (lambda head: head["keys"].update({"4": "0" * 64}), "A7 key"),
         (lambda head: head["keys"].update({"3": "0" * 64}), "A7 evidence"),
         (lambda head: head["openings"].pop("3"), "A7 evidence"),
+        (lambda head: head["openings"].update({"3": "0" * 64}), "A7 tier"),
+        (lambda head: head["counts"].update({"3": "0" * 64}), "A7 counts"),
+        (lambda head: head["counts"].update({"1": "0" * 64}), "A7 counts"),
         (lambda head: (head["added"].pop(), head["drawn"].pop()), "A7 evidence"),
         (lambda head: head["drawn"].reverse(), "A4 late-order"),
         (lambda head: head["added"][0]["leaf"].update({"number": 9}), "A4 inclusion"),
@@ -318,6 +397,8 @@ def test_a_false_disclosure_of_late_tiers_is_found(shop: Fair, change: Any, rule
         (("panel", "added", "drawn", "round", "sale"), {"A4 late-order"}),
         (("panel", "round", "drawn", "added", "sale"), {"A4 late-order"}),
         (("panel", "round", "added", "sale", "drawn"), {"A7 sale-of-round"}),
+        (("round", "panel", "added", "drawn", "sale"), {"A4 panel-of-round"}),
+        (("panel", "sale", "round", "added", "drawn"), {"A7 sale-of-round"}),
     ],
     ids="-".join,
 )
@@ -325,11 +406,28 @@ def test_leaves_that_the_log_has_in_another_order_are_found(
     shop: Fair, order_of: tuple[str, ...], rules: set[str]
 ) -> None:
     """What the market would show had it logged them so, under its own key: no proof fails, the order alone is wrong."""
+    assert logged_as(shop, order_of) == rules
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("drawn", {"round": 2}), ("drawn", {"panel": "panel_other"}), ("added", {"panel": "panel_other"})],
+    ids=str,
+)
+def test_a_tier_or_draw_of_another_panel_or_round_is_found(shop: Fair, name: str, change: dict[str, Any]) -> None:
+    order_of = ("panel", "round", "added", "drawn", "sale")
+    assert logged_as(shop, order_of, {name: change}) == {"A4 late-order"}
+
+
+def logged_as(shop: Fair, order_of: tuple[str, ...], change: dict[str, Any] | None = None) -> set[str]:
+    """What is found of a round whose leaves were logged so, and said so, under the market's own key."""
     panel, buyer = panel_with_a_round(shop), shop.person()
     add(shop, panel, "2", 600)
     buy(shop, buyer, panel, "2")
     shown, _ = disclosure(shop, panel)
     head = msgspec.json.decode(shown[0])
+    for name, fields in (change or {}).items():
+        head[name][0]["leaf"] |= fields
     logged = [each for name in order_of for each in (head[name] if isinstance(head[name], list) else [head[name]])]
     for place, each in enumerate(logged):
         each["leaf"]["index"] = place
@@ -339,7 +437,63 @@ def test_leaves_that_the_log_has_in_another_order_are_found(
     for place, each in enumerate(logged):
         each["proof"] = [path.hex() for path in inclusion_proof(hashes, place)]
     head["head"] = msgspec.to_builtins(sign(len(hashes), root_of(hashes), record.at, 1, SIGNER))
-    assert wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public_hex(SIGNER)])) == rules
+    head["signature"] = extent_signature(head, round=1, rank=head["sale"]["leaf"]["rank"], added=1)
+    return wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public_hex(SIGNER)]))
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_disclosure_that_leaves_out_whole_added_tiers_is_not_what_was_signed(shop: Fair, lost: int) -> None:
+    """Nothing else is wrong with it: the tiers that are left follow from each other."""
+    panel, buyer = panel_with_a_round(shop), shop.person()
+    add(shop, panel, "2", 600)
+    add(shop, panel, "1.5", 500)
+    buy(shop, buyer, panel, "3")
+    shown, public = disclosure(shop, panel)
+    head = msgspec.json.decode(shown[0])
+    for number in (4, 3)[:lost]:
+        for name in ("openings", "counts", "keys"):
+            del head[name][str(number)]
+        del head["added"][-1], head["drawn"][-1]
+    less = [msgspec.json.encode(head), *shown[1:]]
+    assert wrong(replay_round(iter(less), [public])) == {"A4 disclosure-signature"}
+    head["signature"] = extent_signature(head, shop.market.keyring.signer(), round=1, rank=0, added=2 - lost)
+    assert wrong(replay_round(iter([msgspec.json.encode(head), *shown[1:]]), [public])) == set()
+    if lost == 2:
+        plain = {name: head[name] for name in ("head", "panel", "round", "sale", "signature")}
+        plain |= {name: [head[name][key] for key in sorted(head[name])] for name in ("openings", "counts", "keys")}
+        told = [msgspec.json.encode(plain | {"format": FORMAT}), *(line[1:-1] for line in shown[1:])]
+        assert wrong(replay_round(iter(told), [public])) == {"A4 disclosure-signature"}
+
+
+def test_an_added_tier_that_is_derived_again_is_kept_only_where_it_is_the_one_of_the_record(shop: Fair) -> None:
+    panel, market = panel_with_a_round(shop), shop.market
+    assert add(shop, panel, "2", 600).status_code == 201
+    found = market.database.read_now(lambda connection: panel_of(connection, panel["panel"]))
+    record = market.database.read_now(lambda held: whole_record(held, round_of(held, panel["panel"], 1)))
+    folder = _folder(market, panel["panel"]) / "round-1"
+    given = found.menu, market.keyring.owner_secret(found.owner, record.epoch), _reports(market, panel["panel"])
+    before = files(shop, panel)
+    (folder / "3.bin").unlink()
+    other = msgspec.structs.replace(record.tiers[3], commitment="0" * 64)
+    with pytest.raises(IntegrityError, match="an added tier's reports as committed to"):
+        restore(*given, msgspec.structs.replace(record, tiers=(*record.tiers[:3], other)), folder)
+    assert not (folder / "3.bin").exists()
+    restore(*given, record, folder)
+    assert files(shop, panel) == before
+
+
+def test_a_panel_has_no_more_tiers_than_it_may_and_is_in_the_log(shop: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = opened(shop, mechanism="subset", tiers=MENU)
+    monkeypatch.setattr(late_tiers, "_MOST", len(MENU) + 1)
+    assert add(shop, full, "2", 600).status_code == 201
+    before, refused = shop.stored(), add(shop, full, "1.5", 500)
+    assert (refused.status_code, "fewer than 4 tiers" in refused.json()["detail"]) == (409, True)
+    with monkeypatch.context() as old:
+        old.setattr(opening, "log_panel", lambda *_: None)
+        unlogged = opened(shop, mechanism="subset", tiers=MENU)
+    refused = add(shop, unlogged, "2", 600)
+    assert (refused.status_code, "one that is in the log" in refused.json()["detail"]) == (409, True)
+    assert shop.stored()["leaves"] == before["leaves"]
 
 
 def test_a_false_report_of_a_shown_tier_is_found(shop: Fair) -> None:
@@ -358,103 +512,6 @@ def test_a_false_report_of_a_shown_tier_is_found(shop: Fair) -> None:
     swapped[1] = msgspec.json.encode([first[0]])
     assert "A7 unreadable-round" in wrong(replay_round(iter(swapped), [public]))
     assert second
-
-
-# --- the law ----------------------------------------------------------------------------------------------------------
-
-
-def exact_law(law: dict[str, str], d: int) -> Subset:
-    """The law with its signal as a rational near it: sums over a domain are then exact."""
-    from app.panels.plans.base import signal_of
-    from tiers.local.signal import Signal
-
-    size = int(law.get("subset_size", "1"))
-    return Subset(d, size, Signal.rational(Fraction(signal_of(law).value()).limit_denominator(10**6)))
-
-
-def channel(law: Subset, value: int) -> dict[int, Fraction]:
-    """P(report | value): kept (a uniform set that holds the value), or any set of the size."""
-    d, k, s = law.domain_size, law.subset_size, law.signal.fraction()
-    every = [sum(1 << v for v in each) for each in combinations(range(d), k)]
-    holding = [each for each in every if each >> value & 1]
-    return {each: (1 - s) / len(every) + (s / len(holding) if each in holding else 0) for each in every}
-
-
-def step(upper: Subset, lower: Subset, report: int) -> dict[int, Fraction]:
-    d, k = upper.domain_size, lower.subset_size
-    keep = lower.signal.fraction() / upper.signal.fraction()
-    every = [sum(1 << v for v in each) for each in combinations(range(d), k)]
-    holding = [each for each in every if each & report == report]
-    return {each: (1 - keep) / len(every) + (keep / len(holding) if each in holding else 0) for each in every}
-
-
-@pytest.mark.parametrize("mechanism", ["subset", "randomized-response"])
-def test_the_joint_law_with_late_tiers_is_the_planned_one_and_every_coalition_keeps_its_best_epsilon(
-    mechanism: str,
-) -> None:
-    """Top and bottom first, then a tier between them, then one between that and the bottom: all in rationals."""
-    d = 4
-    opening = Menu(plan_of(mechanism, d, Ladder.parse(["2", "0.5"])))  # type: ignore[arg-type]
-    one = Menu(opening.opening, (Fraction(1),), (law_of_late(opening, Fraction(1)),))
-    menu = Menu(opening.opening, (Fraction(1), Fraction(3, 4)), (*one.laws, law_of_late(one, Fraction(3, 4))))
-    assert [menu.parents(number) for number in range(4)] == [(), (0,), (0, 1), (2, 1)]
-    a, c, b, e = (exact_law(menu.law(number), d) for number in range(4))
-    joint: list[dict[tuple[int, ...], Fraction]] = []
-    for value in range(d):
-        found = dict[tuple[int, ...], Fraction]()
-        for top, chance in channel(a, value).items():
-            for low, given in step(a, c, top).items():
-                middle = Between(a, b, c, above=top, below=low)
-                for mid in channel(b, 0):
-                    last = Between(b, e, c, above=mid, below=low)
-                    for other in channel(e, 0):
-                        weight = chance * given * middle.probability(mid) * last.probability(other)
-                        found[top, mid, other, low] = weight
-                        if value == 0:
-                            planned = chance * step(a, b, top)[mid] * step(b, e, mid)[other] * step(e, c, other)[low]
-                            assert weight == planned
-        assert sum(found.values()) == 1
-        joint.append(found)
-    allowed = [law.signal.epsilon_at(Fraction(law.subset_size, d)) for law in (a, b, e, c)]
-    for members in (each for count in (1, 2, 3, 4) for each in combinations(range(4), count)):
-        marginals = []
-        for found in joint:
-            seen = dict[tuple[int, ...], Fraction]()
-            for reports_, weight in found.items():
-                key = tuple(reports_[member] for member in members)
-                seen[key] = seen.get(key, Fraction(0)) + weight
-            marginals.append(seen)
-        worst = max(float(one[key] / two[key]) for one, two in product(marginals, repeat=2) for key in one if one[key])
-        most = max(allowed[member] for member in members)
-        assert worst <= 2.718281828459045**most * (1 + 1e-9), members
-
-
-def test_the_joint_law_of_flips_with_a_late_tier_is_the_planned_one() -> None:
-    menu = Menu(plan_of("flips", 2, Ladder.parse(["2", "0.5"])))
-    late = Menu(menu.opening, (Fraction(1),), (law_of_late(menu, Fraction(1)),))
-    upper, middle, lower = late.plan_of(0, 2, 1).laws
-    assert isinstance(upper, Flips)
-    assert isinstance(middle, Flips)
-    assert isinstance(lower, Flips)
-    from tiers.local.flips import reflip
-
-    first, second, both = (to_float(reflip(x, y)) for x, y in ((upper, middle), (middle, lower), (upper, lower)))
-    agree, differ = (to_float(coin) for coin in insertion_flip(upper, middle, lower))
-    for low, mid in product((0, 1), repeat=2):  # given a bit above of 0
-        given = (both if low else 1 - both) * ((differ if low else agree) if mid else 1 - (differ if low else agree))
-        planned = (first if mid else 1 - first) * (second if low != mid else 1 - second)
-        assert given == pytest.approx(planned, rel=1e-12)
-
-
-def test_a_late_tier_is_of_least_variance_between_its_neighbours_and_below_the_lowest_too() -> None:
-    menu = Menu(plan_of("subset", 16, Ladder.parse(["3", "0.5"])))
-    laws = menu.plan.laws
-    found = law_of_late(menu, Fraction(1))
-    assert int(laws[0].parameters()["subset_size"]) <= int(found["subset_size"])
-    assert int(found["subset_size"]) <= int(laws[1].parameters()["subset_size"])
-    below = Menu(menu.opening, (Fraction(1, 5),), (law_of_late(menu, Fraction(1, 5)),))
-    assert below.parents(2) == (1,)
-    assert below.plan.ratios[-1] < 1.6
 
 
 def _owner(shop: Fair) -> Any:

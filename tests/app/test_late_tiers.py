@@ -151,7 +151,7 @@ def test_two_late_tiers_at_once_are_drawn_one_after_the_other(fair: Fair, monkey
     product = fair.product(dataset, PEOPLE, tiers=tiers(*BASE))
     fair.buy(fair.person(), product, "2")
     late = fair.product(dataset, PEOPLE, tiers=tiers(("1.5", 1500), ("1", 1000)))
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=300)
     compute = fair.market.engine.compute
     calls: list[str] = []
 

@@ -1,16 +1,26 @@
 """Budgets of three kinds: which families each sells, how each charges, and what its auditor finds."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
 
 from app.audit.verify import verify_export
+from app.catalog import publishing
+from app.catalog.ladders import tier_row
 from app.engine.snapshots import SnapshotFiles
+from app.store.database import open_engine
+from app.store.schema import planned_tiers
 from tests.audit.exports import found, parse
-from tests.conftest import HISTOGRAM, PEOPLE, Fair, tiers
+from tests.conftest import HISTOGRAM, PEOPLE, Fair, rows, tiers
+from tiers.accounting.charges import LedgerKind
 from tiers.accounting.conversions import rho_star_nano
+from tiers.accounting.levels import LevelRule, tier_level
 from tiers.budget import NANO
+from tiers.identity import TierLaw
+from tiers.noise.skellam import Skellam
+from tiers.sensitivity import ChangeSet
 
 SMALL = "0.000001"
 WIDE = {"measure": {"type": "sum", "column": "score", "lower": "0", "upper": "4", "grain_exponent": 0}}
@@ -173,6 +183,52 @@ def test_no_tier_is_added_above_what_was_reserved(fair: Fair) -> None:
     assert (report.findings, report.draws) == ((), 6)
 
 
+@pytest.mark.parametrize(
+    ("rule", "reserved", "above", "between"),
+    [(LevelRule.LATTICE, "0.0797", "0.0802", "0.03"), (LevelRule.ORDERS, "0.021", "0.024", "0.02")],
+    ids=["lattice", "orders"],
+)
+def test_no_tier_of_less_noise_is_added_though_its_level_is_within_what_was_reserved(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch, rule: LevelRule, reserved: str, above: str, between: str
+) -> None:
+    """Bounds are coarser beyond rates of 10³ and 10⁴, so a tier of less noise may have the lower level."""
+    dataset = fair.dataset(**ledger_of("zcdp", "5"))
+    with monkeypatch.context() as before:
+        before.setattr(publishing, "tier_row", partial(tier_row, by=rule))
+        product = published(fair, dataset, "skellam", tiers=tiers((reserved, 500), ("0.01", 100)))
+    charge = fair.buy(fair.person(), product, "0.01")["receipt"]["charge_nano"]
+    law = Skellam.at(Fraction(above), Fraction(SMALL), ChangeSet.scalar(1))
+    assert tier_level(LedgerKind.ZCDP, TierLaw(law, ChangeSet.scalar(1), Fraction(SMALL)), rule) < charge
+    kept = fair.stored()
+    body = fair.product_body(dataset, PEOPLE, family="skellam", delta=SMALL, tiers=tiers((above, 900)), title="above")
+    refused = fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
+    assert (refused.status_code, refused.json().get("reason")) == (409, "reserved"), refused.text
+    assert fair.stored() == kept
+    late = published(fair, dataset, "skellam", tiers=tiers((between, 300)), title="between")
+    assert fair.buy(fair.person(), late, between)["receipt"]["charge_nano"] == 0
+    lines, public = fair.export()
+    assert verify_export(iter(lines), public).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "reserved", "below"),
+    [(LevelRule.LATTICE, "0.0802", "0.0797"), (LevelRule.ORDERS, "0.024", "0.022")],
+    ids=["lattice", "orders"],
+)
+def test_no_tier_is_added_whose_level_by_its_chain_s_own_rule_is_more_than_what_was_reserved(
+    fair: Fair, monkeypatch: pytest.MonkeyPatch, rule: LevelRule, reserved: str, below: str
+) -> None:
+    """It has more noise than the reserved tier, but the auditor would find a sale that the reservation does not pay."""
+    dataset = fair.dataset(**ledger_of("zcdp", "5"))
+    with monkeypatch.context() as before:
+        before.setattr(publishing, "tier_row", partial(tier_row, by=rule))
+        product = published(fair, dataset, "skellam", tiers=tiers((reserved, 500), ("0.01", 100)))
+    fair.buy(fair.person(), product, "0.01")
+    body = fair.product_body(dataset, PEOPLE, family="skellam", delta=SMALL, tiers=tiers((below, 400)), title="below")
+    refused = fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
+    assert (refused.status_code, refused.json().get("reason")) == (409, "reserved"), refused.text
+
+
 def test_quotas_and_windows_count_in_the_units_of_the_ledger(fair: Fair) -> None:
     dataset = fair.dataset(**ledger_of("zcdp", "5"), quota="0.6", window={"days": 30, "budget": "0.8"})
     one, two = published(fair, dataset, "tsg", "0"), fair.product(dataset, HISTOGRAM, tiers=LADDER)
@@ -207,3 +263,79 @@ def test_the_auditor_finds_an_increment_where_a_reservation_is_due(fair: Fair) -
     export = parse(*fair.export())
     export.kind("dataset")[0]["budget_kind"] = "pure"
     assert {"A1 level", "A3 increment"} <= found(export.signed_anew().verify())
+
+
+FINE = {"measure": {"type": "sum", "column": "score", "lower": "0", "upper": "4", "grain_exponent": -8}}
+
+
+def test_wide_noise_is_charged_as_a_gaussian_of_its_variance(fair: Fair) -> None:
+    dataset = fair.dataset(**ledger_of("zcdp", "9"))
+    product = fair.product(dataset, FINE, family="skellam", delta=SMALL, tiers=LADDER)
+    charge = fair.buy(fair.person(), product, "0.25")["receipt"]["charge_nano"]
+    law = TierLaw.from_document(planned(fair)[0]["law"])
+    gaussian = Fraction(law.change_set.step * law.change_set.total) / (2 * law.noise.variance())
+    assert 1 <= Fraction(charge, NANO) / gaussian < 1 + Fraction(1, 1000)
+
+
+def planned(fair: Fair) -> list[dict[str, Any]]:
+    """The tiers of every plan of the log, as they came in."""
+    return [tier for leaf in parse(*fair.export()).kind("product-plan") for tier in leaf["tiers"]]
+
+
+@pytest.mark.parametrize("kind", ["zcdp", "approx"])
+def test_a_chain_keeps_the_rule_of_levels_that_it_was_planned_by(
+    fair: Fair, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A market from before the lattice's rule: its chains go on as they were charged, new chains cost half."""
+    dataset = fair.dataset(**ledger_of(kind, "9"))
+    with monkeypatch.context() as before:
+        before.setattr(publishing, "tier_row", partial(tier_row, by=LevelRule.ORDERS))
+        product = fair.product(dataset, FINE, family="skellam", delta=SMALL, tiers=LADDER)
+    first = fair.buy(fair.person(), product, "0.25")["receipt"]["charge_nano"]
+    fresh = fair.dataset(name="fresh", table=rows(seed=8), **ledger_of(kind, "9"))
+    other = fair.product(fresh, FINE, family="skellam", delta=SMALL, tiers=LADDER)
+    assert 1.9 * fair.buy(fair.person(), other, "0.25")["receipt"]["charge_nano"] < first
+    again = fair.product(dataset, FINE, family="skellam", delta=SMALL, tiers=LADDER, title="again")
+    body = fair.product_body(dataset, FINE, family="skellam", delta=SMALL, tiers=tiers(("1.2", 4000)), title="above")
+    refused = fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
+    assert (refused.status_code, refused.json()["reason"]) == (409, "reserved"), "by its own rule it would fit"
+    late = fair.product(dataset, FINE, family="skellam", delta=SMALL, tiers=tiers(("0.75", 2000)), title="late")
+    for offered, epsilon in ((late, "0.75"), (again, "1"), (product, "0.5")):
+        assert fair.buy(fair.person(), offered, epsilon)["receipt"]["charge_nano"] == 0
+    assert spent(fair, dataset) == first
+    view = fair.client.get(f"/v1/datasets/{dataset}/rules", headers=fair.owner().headers).json()
+    reserve = next(rule for rule in view["rules"] if rule["rule"] == "reserve")
+    assert reserve["total"] == fair.ledger(dataset)["spent"]
+    levels: dict[str, set[int]] = {}
+    for tier in planned(fair):
+        levels.setdefault(tier["epsilon"], set()).add(tier["level_nano"])
+    assert {epsilon: len(each) for epsilon, each in levels.items()} == {"1": 2, "0.5": 2, "0.25": 2, "0.75": 1}
+    export = parse(*fair.export())
+    assert found(export.verify()) == set()
+    old, *_, later = export.kind("product-plan")
+    later["tiers"][0]["level_nano"] //= 2
+    assert "A1 level" in found(export.signed_anew().verify())
+    export = parse(*fair.export())
+    old, new = (
+        next(leaf for leaf in export.kind("product-plan") if leaf["lineage"] == each) for each in (dataset, fresh)
+    )
+    for tier, other_tier in zip(old["tiers"], new["tiers"], strict=True):
+        tier["level_nano"] = other_tier["level_nano"]
+    assert {"A1 level", "A3 reserve"} <= found(export.signed_anew().verify()), "what was charged was by the other rule"
+
+
+def test_levels_that_no_rule_gives_stop_what_would_build_on_them(fair: Fair) -> None:
+    dataset = fair.dataset(**ledger_of("zcdp", "9"))
+    product = published(fair, dataset, "skellam")
+    fair.buy(fair.person(), product, "0.25")
+    of_tier = planned_tiers.c.epsilon == "1"
+    engine = open_engine(fair.market.settings.database_url)
+    with engine.begin() as connection:
+        connection.execute(planned_tiers.update().where(of_tier).values(level_nano=1))
+    engine.dispose()
+    before = fair.stored()
+    body = fair.product_body(dataset, PEOPLE, family="skellam", delta=SMALL, tiers=tiers(("0.75", 2000)), title="late")
+    refused = fair.client.post("/v1/products", json=body, headers=fair.owner().headers)
+    assert (refused.status_code, refused.json()["type"].rsplit("/", 1)[-1]) == (500, "integrity")
+    assert fair.stored() == before
+    assert fair.client.get(f"/v1/datasets/{dataset}/rules", headers=fair.owner().headers).status_code == 500

@@ -8,9 +8,10 @@ import redis as redis_client
 
 from app.embedded import EmbeddedRedis
 from app.errors import ForkedLogError, StoreBehindError, StoreUnavailableError
+from app.founding import found_market
 from app.log.journal import append
 from app.log.leaves import ThawLeaf
-from app.market import Market, found_market
+from app.market import Market
 from app.settings import Settings
 
 pytestmark = pytest.mark.redis
@@ -24,8 +25,8 @@ def log(market: Market, reason: str) -> None:
 
     market.database.submit(
         lambda connection: append(connection, market.keyring, "2026-01-01T00:00:00Z", [leaf])
-    ).result(20)
-    market.database.submit(lambda _: None).result(20)
+    ).result(300)
+    market.database.submit(lambda _: None).result(300)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def forks(tmp_path: Path, redis: EmbeddedRedis) -> tuple[Settings, Settings]:
 def serving(settings: Settings) -> Market:
     """A market that has looked at its witness already, and has no suspicion left."""
     market = Market(settings)
-    market.database.submit(lambda _: None).result(20)
+    market.database.submit(lambda _: None).result(300)
     assert market.database.standing == "current"
     return market
 

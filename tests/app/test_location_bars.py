@@ -1,5 +1,6 @@
 """What an answer about places says of itself, counted: its bar and its words fail no more often than β."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,7 @@ from app.locations.wire import AskedQuestion, DensityQuestion, DiscQuestion, Nea
 RUNS, BETA = 250, Fraction(1, 5)
 POINT = ("50", "50")
 TERMS = Terms(space_of((Fraction(0),) * 2, (Fraction(100),) * 2, Fraction(1, 100)), 30, 10**9, 10**9, BETA, 4)
-PANEL = LocationPanel("location_1", "o", "d", "s", "t", "km", (), TERMS, {"range": 1}, "EUR", "l", 1, 0, 0, None)
+PANEL = LocationPanel("location_1", "o", "d", "s", "t", "km", (), TERMS, {"range": 1}, "EUR", "l", 1, 0, 0)
 PLACES = np.random.default_rng(11).integers(4000, 6001, (30, 2)).astype(np.int64)
 AWAY = np.hypot(*(PLACES / 100 - 50).T)
 
@@ -62,3 +63,17 @@ def test_the_nearest_are_no_farther_than_it_is_said(k: int) -> None:
         far = (chosen > nearest[:k] + float(each["farther"])).any()
         wrong += bool(far or (each["exact"] and set(chosen) != set(nearest[:k])))
     assert not refuted(wrong)
+
+
+def test_an_estimated_density_is_within_its_own_bar() -> None:
+    """One person at the point itself: half of the noisy distances are negative, and look far away."""
+    terms = Terms(TERMS.space, 1, 10**9, 10**9, Fraction(1, 2), 1)
+    panel, place = replace(PANEL, terms=terms), np.array([[5000, 5000]], np.int64)
+    text = question_text(DensityQuestion(point=POINT, bandwidth="3"))
+    due = Due(query_identity("location_1", text, 10**8), text, 10**8)
+    told = [
+        run_question(panel, due, key.to_bytes(32, "big"), place, terms.unspent, [], lambda *_: None).answer
+        for key in range(60)
+    ]
+    assert all(float(each["low"]) <= float(each["estimate"]) <= float(each["high"]) for each in told)
+    assert sum(each["estimate"] == each["low"] for each in told) > 5, "noise takes it out often enough to tell"

@@ -1,7 +1,9 @@
 """Location panels end to end: one answer a question, people charged once and before they are asked, whatever happens."""
 
+import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from fractions import Fraction
 from typing import Any
 from zlib import crc32
 
@@ -10,11 +12,22 @@ import pytest
 from sqlalchemy import select
 
 from app.auth.accounts import Caller, Role
-from app.locations import acts, running
-from app.locations.desk import Due, LocationPanel, ledger_of, location_of, open_question, table_of
-from app.locations.questions import query_identity
+from app.locations import acts, listing, running
+from app.locations.desk import (
+    Due,
+    LocationPanel,
+    charge_round,
+    ledger_of,
+    location_of,
+    open_question,
+    spent_context,
+    table_of,
+)
+from app.locations.questions import canonical, query_identity, question_text
+from app.locations.transcript import packed
+from app.locations.wire import DiscQuestion
 from app.settings import Settings
-from app.store.location_schema import location_queries
+from app.store.location_schema import location_panels, location_queries
 from app.store.schema import accounts
 from tests.app.locating import CENTRE, body, buy, dataset, disclosure, opened, order, points, quoted, table
 from tests.conftest import LICENCE, Fair, Person, open_fair, tiers
@@ -22,14 +35,15 @@ from tiers.accounting.people import Nanos
 
 NEAREST = {"type": "nearest", "point": ["50", "50"], "k": 3}
 DENSITY = {"type": "density", "point": ["50", "50"], "bandwidth": "15"}
+_DISC: Any = {"centre": ("50", "50"), "radius": "20"}
+SURE = {"beta": "0.000000000001"}
+"""Bars and decisions fail once in 10¹² answers: what the truth is held against them with."""
 SQUARE = {"type": "polygon", "vertices": [["10", "10"], ["90", "10"], ["90", "90"], ["10", "90"]]}
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    opening = open_fair(Settings.at(tmp_path_factory.mktemp("locations") / "market"))
-    yield next(opening)
-    opening.close()
+    yield from open_fair(Settings.at(tmp_path_factory.mktemp("locations") / "market"))
 
 
 @pytest.fixture
@@ -72,6 +86,98 @@ def caller_of(shop: Fair, who: Person) -> Caller:
     return Caller(who.account, Role.BUYER, pseudonym, None)
 
 
+# --- before an answer -------------------------------------------------------------------------------------------------
+
+
+def could_be_asked(shop: Fair, panel: dict[str, Any]) -> int:
+    """How many can be asked a question that may spend everything, by decision 0046's rule, read off the ledger.
+
+    What is left of each is rounded down to a power of 20/21 of the most that is left: who has a round's price, but by
+    less than a twentieth, may be left out of one question and asked the next.
+    """
+    found, spent = stored(shop, panel)
+    least = found.terms.plan.least
+    left = [found.terms.budget_nano - int(one) for one in spent]
+    top, count = max(left), 0
+    for one in left:
+        power = 0
+        while top * 20**power // 21**power > one:
+            power += 1
+        count += top * 20**power // 21**power >= least
+    return count
+
+
+def test_a_quote_says_how_many_can_be_asked_and_the_answer_that_so_many_were(shop: Fair, name: str) -> None:
+    """People who have spent their budget are left out of what a buyer pays in full for: that is told before."""
+    panel, buyer = opened(shop, name, spread(name), budget="4", query_budget="4"), shop.person()
+    seen = list[int]()
+    for radius in range(20, 45):
+        question = CENTRE | {"radius": str(radius)}
+        told = quoted(shop, buyer, panel, question, "4").json()
+        assert (told["people"], told["askable"]) == (40, could_be_asked(shop, panel))
+        answered = order(shop, buyer, panel, told["quote"], told["quote"])
+        assert answered.json()["answer"]["asked"] == told["askable"] > 0
+        again = quoted(shop, shop.person(), panel, question, "4").json()
+        assert again["askable"] == told["askable"], "of what is answered, as many as were asked"
+        seen.append(told["askable"])
+    assert seen[0] == 40 > seen[-1], "some had spent all they had"
+
+
+def test_an_open_question_is_counted_as_spent_but_not_against_itself(shop: Fair, name: str) -> None:
+    panel, buyer = opened(shop, name, spread(name), budget="4", query_budget="4"), shop.person()
+    mine, other = (quoted(shop, buyer, panel, CENTRE | {"radius": radius}, "4").json() for radius in ("20", "21"))
+    found, _ = stored(shop, panel)
+    due = Due(mine["query"], question_text(canonical(found.terms, DiscQuestion(**_DISC))), 4 * 10**9)
+    charges = np.full(40, 4 * 10**9, np.int64)
+
+    def charged(connection: Any) -> None:
+        charge_round(connection, shop.market.keyring, found, due, 0, charges, "now")
+
+    shop.market.database.submit(charged).result()
+    counts = [quoted(shop, buyer, panel, CENTRE | {"radius": radius}, "4").json()["askable"] for radius in ("20", "21")]
+    assert (mine["askable"], other["askable"], counts) == (40, 40, [40, 0])
+
+
+def test_more_nearest_than_can_be_asked_are_refused_at_the_quote_as_at_the_order(shop: Fair, name: str) -> None:
+    """Twelve on the edge spend all they have, three far away do not: from then on there are no three nearest."""
+    rows = np.array([[50, 50 + 0.1 * place] for place in range(12)] + [[10, 90], [11, 90], [12, 90]])
+    panel, buyer = opened(shop, name, rows, budget="4", query_budget="2"), shop.person()
+    five, three, two = (NEAREST | {"k": k} for k in (5, 3, 2))
+    answered = buy(shop, buyer, panel, five, "0.5").json()["answer"]
+    before = quoted(shop, buyer, panel, three).json()
+    assert before["askable"] == 15
+    for place in range(20):
+        edge = {"type": "disc", "centre": ["50", "20"], "radius": f"30.{place:02}"}
+        if quoted(shop, buyer, panel, edge).json()["askable"] == 3:
+            break
+        assert buy(shop, buyer, panel, edge).status_code == 201
+    kept = shop.stored()
+    late, again = order(shop, buyer, panel, before["quote"]), quoted(shop, buyer, panel, three)
+    assert (late.status_code, late.json()["detail"]) == (400, "k: expected an integer with 1 ≤ k < n = 3, got 3")
+    assert again.status_code == 400
+    assert again.json() | {"instance": 0} == late.json() | {"instance": 0}
+    assert shop.stored() == kept, "nothing was charged, and no quote is kept"
+    other = shop.person()
+    assert buy(shop, other, panel, five, "0.5").json()["answer"] == answered, "what is answered is sold on"
+    assert buy(shop, other, panel, two).json()["answer"]["asked"] == 3
+
+
+def test_where_nobody_can_be_asked_the_nearest_are_refused_at_the_quote_as_at_the_order(shop: Fair, name: str) -> None:
+    rows = np.array([[50, 50 + 0.1 * place] for place in range(3)])
+    panel, buyer = opened(shop, name, rows, budget="4", query_budget="4"), shop.person()
+    one = NEAREST | {"k": 1}
+    before = quoted(shop, buyer, panel, one, "4").json()["quote"]
+    for place in range(20):
+        edge = {"type": "disc", "centre": ["50", "20"], "radius": f"30.{place:02}"}
+        if quoted(shop, buyer, panel, edge, "4").json()["askable"] == 0:
+            break
+        assert buy(shop, buyer, panel, edge, "4").status_code == 201
+    late, again = order(shop, buyer, panel, before), quoted(shop, buyer, panel, one, "4")
+    assert (late.status_code, late.json()["type"].rsplit("/", 1)[-1]) == (409, "budget-refused")
+    assert again.status_code == 409
+    assert again.json() | {"instance": 0} == late.json() | {"instance": 0}
+
+
 # --- one answer -------------------------------------------------------------------------------------------------------
 
 
@@ -95,12 +201,12 @@ def test_an_answer_is_drawn_once_and_sold_again_at_no_further_charge(shop: Fair,
 
 def test_what_a_buyer_gets_is_within_its_bar_and_opens_the_log_s_commitment(shop: Fair, name: str) -> None:
     rows = spread(name, 300)
-    panel, buyer = opened(shop, name, rows), shop.person()
+    panel, buyer = opened(shop, name, rows, **SURE), shop.person()
     told = buy(shop, buyer, panel, budget="4").json()
     inside = int((np.hypot(*(rows - 50).T) < 20).sum())
     answer = told["answer"]
     assert answer["low"] <= inside <= answer["high"]
-    assert answer["high"] - answer["low"] < 60
+    assert answer["high"] - answer["low"] < 60, "at most a fifth of them are undecided"
     assert answer["low"] <= answer["estimate"] <= answer["high"]
     nearest = buy(shop, buyer, panel, NEAREST, budget="4").json()["answer"]
     assert len(set(nearest["people"])) == 3
@@ -236,7 +342,8 @@ class CrashError(Exception):
 def test_a_crash_between_rounds_resumes_with_the_same_noise_and_charges_nothing_twice(
     shop: Fair, name: str, monkeypatch: pytest.MonkeyPatch, place: int, when: str
 ) -> None:
-    panel, buyer = opened(shop, name, spread(name)), shop.person()
+    rows = np.concatenate([np.full((10, 2), 50.0), spread(name, 30)])  # ten at the point: no round tells three of them
+    panel, buyer = opened(shop, name, rows), shop.person()
     quote = quoted(shop, buyer, panel, NEAREST).json()
     due = due_of(panel, '{"k":3,"point":["50","50"],"type":"nearest"}')
     assert due.query == quote["query"]
@@ -281,7 +388,7 @@ def test_a_crash_between_rounds_resumes_with_the_same_noise_and_charges_nothing_
             select(location_queries).where(location_queries.c.query == due.query)
         ).one()
     )
-    assert (row.number, row.most_nano) == (1, paper.most_nano)
+    assert (row.number, row.most_nano) == (1, paper.leaf.most_nano)
     lines, public = disclosure(shop, panel)
     from app.locations.replay import replay_location
 
@@ -289,7 +396,7 @@ def test_a_crash_between_rounds_resumes_with_the_same_noise_and_charges_nothing_
     assert report.findings == ()
     if place < 2:
         assert report.charges == sum(each.asked for each in paper.leaf.rounds)
-        assert report.most_spent_nano == paper.most_nano == int(stored(shop, panel)[1].max())
+        assert report.most_spent_nano == paper.leaf.most_nano == int(stored(shop, panel)[1].max())
 
 
 @pytest.mark.parametrize("step", ["settle", "sell"])
@@ -315,7 +422,7 @@ def test_a_crash_after_the_last_round_leaves_an_answer_that_the_next_order_sells
     assert shop.client.get("/v1/account", headers=buyer.headers).json()["balance_minor"] == 1_000_000
     sold = order(shop, buyer, panel, quote["quote"]).json()
     assert sold["answer"] == paper.answer
-    assert int(stored(shop, panel)[1].max()) == paper.most_nano
+    assert int(stored(shop, panel)[1].max()) == paper.leaf.most_nano
 
 
 def test_a_round_that_would_charge_otherwise_than_it_is_written_draws_nothing(
@@ -345,32 +452,55 @@ def test_a_round_that_would_charge_otherwise_than_it_is_written_draws_nothing(
     assert drawn == []
 
 
+def test_those_who_wait_for_a_panel_s_turn_hold_up_nobody_else(shop: Fair, name: str) -> None:
+    """Not those who ask of another panel, nor those who buy what this one has answered."""
+    busy, other = opened(shop, name, spread(name)), opened(shop, f"{name}-b", spread(f"{name}-b"))
+    buyer = shop.person()
+    assert [buy(shop, buyer, panel).status_code for panel in (busy, other)] == [201, 201]
+    waiting = min(32, (os.cpu_count() or 1) + 4) + 2  # more than there are threads
+    with ThreadPoolExecutor(waiting + 3) as clients:
+        with shop.market.turns.held("location", busy["panel"]):
+            sent = [
+                clients.submit(buy, shop, buyer, busy, CENTRE | {"radius": str(10 + place)}, "0.5")
+                for place in range(waiting)
+            ]
+            assert not wait(sent, timeout=1).done
+            bought = [clients.submit(buy, shop, shop.person(), panel) for panel in (busy, other)]
+            fresh = clients.submit(buy, shop, shop.person(), other, SQUARE)
+            assert len(wait([*bought, fresh], timeout=60).done) == 3
+        assert [each.result().status_code for each in (*sent, *bought, fresh)] == [201] * (waiting + 3)
+
+
 # --- ledgers ----------------------------------------------------------------------------------------------------------
 
 
 def test_ledgers_are_a_slow_model_s_and_budgets_end_in_the_middle_of_a_sequence(shop: Fair, name: str) -> None:
-    rows = np.array([[50, 50 + 0.1 * place] for place in range(12)] + [[place, 99] for place in range(12)])
+    rows = np.array([[50, 50 + 0.1 * place] for place in range(12)] + [[10 + 0.1 * place, 90] for place in range(12)])
     panel, buyer = opened(shop, name, rows, budget="5", query_budget="3"), shop.person()
     found, _ = stored(shop, panel)
-    left, answers, many = [5 * 10**9] * 24, [], 0
-    for radius in range(20, 60):
-        question = {"type": "disc", "centre": ["50", str(30 + radius)], "radius": str(radius)}
+    left, answers, many, payable = [5 * 10**9] * 24, [], 0, 0
+    for place in range(40):  # the edge runs amid one dozen until it has spent all, then amid the other
+        question = {"type": "disc", "centre": (["50", "20"], ["10", "60"])[place > 3], "radius": f"30.{place:02}"}
         due = quoted(shop, buyer, panel, question, budget="3").json()
         sold = order(shop, buyer, panel, due["quote"], due["quote"])
         if sold.status_code != 201:
             assert (sold.status_code, sold.json()["type"].rsplit("/", 1)[-1]) == (409, "budget-refused"), sold.text
+            assert due["askable"] == 0 < len(answers)
             break
         answers.append(sold.json()["answer"])
         lines = disclosure(shop, panel)[0]
         charged = shop.market.database.read_now(
             lambda connection, query=due["query"]: acts.charged_rounds(connection, shop.market.keyring, found, query)
         )
+        payable += sum(min(3 * 10**9, left[person]) for person in range(24) if charged[0][person] > 0)
         for charges in charged:
             for person in range(24):  # plain integers, one person after another
                 assert int(charges[person]) <= left[person]
                 left[person] -= int(charges[person])
         assert [5 * 10**9 - spent for spent in stored(shop, panel)[1].tolist()] == left
         many = len(lines)
+    else:
+        pytest.fail("somebody could still be asked")
     assert many > 0
     assert any(answer["left_out"] > 0 for answer in answers), "somebody has nothing left, and the answer says so"
     assert any(0 < answer["left_out"] < 24 for answer in answers)
@@ -379,6 +509,59 @@ def test_ledgers_are_a_slow_model_s_and_budgets_end_in_the_middle_of_a_sequence(
     told = shop.client.get(f"/v1/locations/{panel['panel']}/ledger", headers=shop.owner().headers).json()
     assert told["exhausted"] == sum(each < found.terms.plan.least for each in left)
     assert float(told["least_left"]) == min(left) / 1e9
+    saved = 1 - Fraction(24 * 5 * 10**9 - sum(left), payable)
+    assert payable < len(answers) * 24 * 3 * 10**9
+    assert 0 <= saved - Fraction(told["saved_share"]) < Fraction(1, 10**6)
+
+
+def saved_share(shop: Fair, panel: dict[str, Any]) -> Fraction:
+    told = shop.client.get(f"/v1/locations/{panel['panel']}/ledger", headers=shop.owner().headers)
+    assert told.status_code == 200, told.text
+    return Fraction(told.json()["saved_share"])
+
+
+def test_what_people_no_longer_have_is_not_saved(shop: Fair, name: str) -> None:
+    """Three on the edge pay nearly all they may, until they have nothing left: they saved nothing on the way."""
+    panel = opened(shop, name, [[50, 50 + 0.1 * place] for place in range(3)], budget="4", query_budget="4")
+    buyer, asked = shop.person(), 0
+    assert saved_share(shop, panel) == 0
+    for place in range(20):
+        edge = {"type": "disc", "centre": ["50", "20"], "radius": f"30.{place:02}"}
+        told = quoted(shop, buyer, panel, edge, "4").json()
+        if told["askable"] == 0:
+            break
+        assert order(shop, buyer, panel, told["quote"], told["quote"]).status_code == 201
+        asked += 1
+    assert asked > 1
+    assert 0 <= saved_share(shop, panel) < Fraction(1, 10)
+
+
+def test_what_is_saved_where_nobody_was_short_is_of_all_that_questions_allowed(
+    shop: Fair, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel, buyer = opened(shop, name, spread(name), budget="10", query_budget="4"), shop.person()
+    for question, budget in ((CENTRE, "4"), (NEAREST, "2"), (DENSITY, "4")):
+        assert buy(shop, buyer, panel, question, budget).status_code == 201
+    spent = int(stored(shop, panel)[1].sum())
+    monkeypatch.setattr(listing, "charged_rounds", None)  # no round is read for it
+    saved = 1 - Fraction(spent, 40 * 10 * 10**9)
+    assert 0 <= saved - saved_share(shop, panel) < Fraction(1, 10**6)
+
+
+def test_a_ledger_that_lacks_what_its_rounds_charged_is_no_answer(shop: Fair, name: str) -> None:
+    panel, buyer = opened(shop, name, spread(name), budget="4", query_budget="4"), shop.person()
+    for question in (CENTRE, DENSITY):
+        assert buy(shop, buyer, panel, question, "4").status_code == 201
+    found, spent = stored(shop, panel)
+    less = np.where(spent == spent.max(), spent, 0)
+    assert (less < spent).any()
+    sealed = shop.market.keyring.seal(packed(less), spent_context(found.id, 2))
+    here = location_panels.c.id == found.id
+    shop.market.database.submit(
+        lambda connection: connection.execute(location_panels.update().where(here).values(sealed_spent=sealed))
+    ).result()
+    told = shop.client.get(f"/v1/locations/{panel['panel']}/ledger", headers=shop.owner().headers)
+    assert (told.status_code, told.json()["type"].rsplit("/", 1)[-1]) == (500, "integrity")
 
 
 def test_somebody_eliminated_early_has_more_left(shop: Fair, name: str) -> None:
@@ -386,7 +569,7 @@ def test_somebody_eliminated_early_has_more_left(shop: Fair, name: str) -> None:
         [[50 + 20.001 * np.cos(each), 50 + 20.001 * np.sin(each)] for each in range(10)]
         + [[0, 0.5 * each] for each in range(10)]
     )
-    panel, buyer = opened(shop, name, rows.round(4), grain="0.001"), shop.person()
+    panel, buyer = opened(shop, name, rows.round(4), grain="0.001", **SURE), shop.person()
     assert buy(shop, buyer, panel, budget="4").status_code == 201
     spent = np.sort(stored(shop, panel)[1])
     assert spent[9] * 20 < spent[10], "ten are far from the border and were asked once, ten on it and all the way"
@@ -455,7 +638,7 @@ def test_one_person_all_in_one_place_and_people_outside_the_space(shop: Fair, na
     same = opened(shop, name + "-same", [[7.5, 7.5]] * 9)
     assert buy(shop, buyer, same, NEAREST).json()["answer"]["exact"] is False
     made = dataset(shop, name + "-out", table([[-5, 50], [200, 50], [50, 50]], name))
-    response = shop.client.post("/v1/locations", json=body(made), headers=shop.owner().headers).json()
+    response = shop.client.post("/v1/locations", json=body(made, **SURE), headers=shop.owner().headers).json()
     assert response["outside"] == 2
     answer = buy(shop, buyer, response["opened"], CENTRE, budget="4").json()["answer"]
     assert answer["low"] == answer["high"] == 1
@@ -472,6 +655,7 @@ BAD_QUESTIONS: list[dict[str, Any]] = [
     {"type": "polygon", "vertices": [["0", "0"], ["1", "1"], ["1", "1"], ["0", "2"]]},
     {"type": "polygon", "vertices": [["0", "0"], ["2", "2"], ["2", "0"], ["0", "2"]]},
     {"type": "polygon", "vertices": [["0"], ["2"], ["3"]]},
+    {"type": "polygon", "vertices": [["0.1", "0.3"], ["0.2", "0.6"], ["0.3", "0.9"]]},
     {"type": "density", "point": ["50", "50"], "bandwidth": "0"},
     {"type": "density", "point": ["50", "50"], "bandwidth": "-1"},
     {"type": "nearest", "point": ["50", "50"], "k": 0},
@@ -539,7 +723,8 @@ def test_orders_and_entitlements_list_answers_about_places_beside_the_others(sho
 
 def test_an_order_s_key_stands_in_the_document_and_is_required(shop: Fair, name: str) -> None:
     operation = shop.client.get("/schema/openapi.json").json()["paths"]["/v1/locations/{location}/orders"]["post"]
-    assert {"Idempotency-Key", "location"} == {parameter["name"] for parameter in operation["parameters"]}
+    assert {"Idempotency-Key", "Prefer", "location"} == {each["name"] for each in operation["parameters"]}
+    assert "202" in operation["responses"]
     panel, buyer = opened(shop, name, spread(name)), shop.person()
     sent = {"quote": quoted(shop, buyer, panel).json()["quote"], "licence": LICENCE}
     path = f"/v1/locations/{panel['panel']}/orders"

@@ -14,7 +14,7 @@ from sqlalchemy import func, select, update
 from app.audit.verify import verify_export
 from app.backup import back_up, restore
 from app.errors import ForkedLogError, StoreBehindError
-from app.market import found_market, recorder_of
+from app.founding import found_market, recorder_of
 from app.settings import Settings
 from app.store.database import open_engine, write_once
 from app.store.outbox import Outbox

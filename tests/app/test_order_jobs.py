@@ -1,5 +1,6 @@
 """Orders that do not wait for their draw: a job each, one order, no answer in the job, and taken over when it is left."""
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from app.engine.release import ReleaseEngine
+from app.jobs import runner
 from app.jobs.orders import ORDER, OrderJob
 from app.store.schema import jobs
 from tests.conftest import LICENCE, TOTAL, Fair, Person
@@ -19,7 +21,7 @@ def ordered(fair: Fair, who: Person, quote: str, key: str = "k", prefer: str = "
 
 
 def ended(fair: Fair, who: Person, job: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         seen = dict(fair.client.get(f"/v1/jobs/{job}", headers=who.headers).json())
         if seen["state"] != "running":
@@ -28,13 +30,19 @@ def ended(fair: Fair, who: Person, job: str) -> dict[str, Any]:
     raise AssertionError("the job did not end")
 
 
+@pytest.fixture(autouse=True)
+def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that are left are taken over where a test says so, and not by the market's own look every few seconds."""
+    monkeypatch.setattr(runner, "_LOOK_SECONDS", 1e6)
+
+
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Draws that wait until they are let go."""
     let_go, compute = threading.Event(), ReleaseEngine.compute
 
     def slow(self: ReleaseEngine, chain: Any, tier: Any) -> Any:
-        assert let_go.wait(60)
+        assert let_go.wait(120)
         return compute(self, chain, tier)
 
     monkeypatch.setattr(ReleaseEngine, "compute", slow)
@@ -105,6 +113,34 @@ def test_a_suspended_account_gets_no_order_from_its_job(fair: Fair, gate: thread
     assert fair.stored()["orders"] == 0
 
 
+def test_a_look_between_a_job_s_row_and_its_beginning_begins_it_once(
+    fair: Fair, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is in the store a moment before its own worker begins: who waits for what runs must wait for that run."""
+    market, begun, run = fair.market, list[str](), runner.Jobs._run_in_turn
+    write = market.database.write
+
+    def counted(self: runner.Jobs, job: str, kind: str) -> None:
+        begun.append(job)
+        run(self, job, kind)
+
+    async def looked_at(work: Any) -> Any:
+        done = await write(work)
+        await market.jobs.take_over()
+        return done
+
+    monkeypatch.setattr(runner.Jobs, "_run_in_turn", counted)
+    monkeypatch.setattr(market.database, "write", looked_at)
+    buyer = fair.person()
+    quote = fair.quote(buyer, fair.product(fair.dataset()), "1")
+    job = ordered(fair, buyer, quote).json()["job"]
+    running = list(market.jobs._running.values())
+    assert len(running) == 1
+    gate.set()
+    fair.client.blocking_portal.call(asyncio.gather, *running)
+    assert (begun, row_after(fair, job).state) == ([job], "done")
+
+
 @pytest.mark.parametrize("placed", [False, True], ids=["before the sale", "after the sale"])
 def test_an_order_whose_worker_died_is_placed_once_by_the_next(fair: Fair, placed: bool) -> None:
     dataset = fair.dataset()
@@ -122,16 +158,16 @@ def test_an_order_whose_worker_died_is_placed_once_by_the_next(fair: Fair, place
     assert fair.order(buyer, quote, "k").json()["replayed"] is True
 
 
-def abandoned(fair: Fair, who: Person, wanted: OrderJob) -> str:
+def abandoned(fair: Fair, who: Person, wanted: OrderJob, kind: str = ORDER) -> str:
     """A job as a worker leaves it that is killed in the middle."""
-    values = {"id": "job_left", "account_id": who.account, "kind": ORDER, "request_json": wanted.text()}
+    values = {"id": "job_left", "account_id": who.account, "kind": kind, "request_json": wanted.text()}
     values |= {"state": "running", "progress": "drawing", "created_at": "2026", "attempts": 1}
     fair.market.database.submit(lambda connection: connection.execute(jobs.insert().values(**values))).result()
     return str(values["id"])
 
 
 def row_after(fair: Fair, job: str) -> Any:
-    wanted, deadline = select(jobs).where(jobs.c.id == job), time.monotonic() + 60
+    wanted, deadline = select(jobs).where(jobs.c.id == job), time.monotonic() + 300
     while time.monotonic() < deadline:
         row = fair.market.database.read_now(lambda connection: connection.execute(wanted).one())
         if row.state != "running":

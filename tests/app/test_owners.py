@@ -1,16 +1,11 @@
 """What owners do after publication: snapshots, prices, states; and what paces a budget."""
 
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
 
 from app.audit.verify import verify_export
-from app.auth.accounts import Role, create_account
-from app.main import build_app
-from app.settings import Settings
 from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, Fair, Person, rows, tiers
 
 
@@ -127,28 +122,19 @@ def test_a_quota_keeps_one_buyer_from_spending_everybody_s_budget(fair: Fair) ->
     assert fair.buy(greedy, other, "1")["receipt"]["charge_nano"] == 0, "what others opened costs no quota"
 
 
-def test_a_window_paces_the_budget_and_gives_none_back(tmp_path: Path) -> None:
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    app = build_app(Settings.at(tmp_path / "m"), clock=lambda: now[0])
-    with TestClient(app) as client:
-        market = app.state.market
-        made = market.database.submit(
-            lambda connection: create_account(
-                connection, market.keyring, role=Role.OPERATOR, name="o", currency="EUR", at="x"
-            )
-        ).result()
-        fair = Fair(client, market, Person(made.id, "operator", made.api_key))
-        dataset = fair.dataset(budget="2", window={"days": 7, "budget": "1"})
-        products = [fair.product(dataset, query) for query in (HISTOGRAM, PEOPLE, TOTAL)]
-        buyer = fair.person()
-        fair.buy(buyer, products[0], "1")
-        refused = fair.order(buyer, fair.quote(buyer, products[1], "0.5"), "w").json()
-        assert (refused["reason"], refused["remaining"]) == ("window", "0")
-        now[0] += timedelta(days=8)
-        fair.buy(buyer, products[1], "1")
-        now[0] += timedelta(days=8)
-        refused = fair.order(buyer, fair.quote(buyer, products[2], "0.5"), "l").json()
-        assert (refused["requested"], refused["remaining"]) == ("0.5", "0"), "the lifetime budget is spent"
+def test_a_window_paces_the_budget_and_gives_none_back(dated: tuple[Fair, list[datetime]]) -> None:
+    fair, now = dated
+    dataset = fair.dataset(budget="2", window={"days": 7, "budget": "1"})
+    products = [fair.product(dataset, query) for query in (HISTOGRAM, PEOPLE, TOTAL)]
+    buyer = fair.person()
+    fair.buy(buyer, products[0], "1")
+    refused = fair.order(buyer, fair.quote(buyer, products[1], "0.5"), "w").json()
+    assert (refused["reason"], refused["remaining"]) == ("window", "0")
+    now[0] += timedelta(days=8)
+    fair.buy(buyer, products[1], "1")
+    now[0] += timedelta(days=8)
+    refused = fair.order(buyer, fair.quote(buyer, products[2], "0.5"), "l").json()
+    assert (refused["requested"], refused["remaining"]) == ("0.5", "0"), "the lifetime budget is spent"
 
 
 @pytest.mark.parametrize(

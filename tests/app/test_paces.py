@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.app.test_hidden_products import dated
 from tests.app.test_simulator import MEAN
 from tests.conftest import PEOPLE, Fair, Person, rows
-
-__all__ = ["dated"]
 
 PACES: list[dict[str, Any]] = [{"quota": "1"}, {"window": {"days": 7, "budget": "1"}}]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.audit.freezing import freeze
-from app.panels.stopping import stop
+from app.audit.stopping import stop
 from app.settings import Settings
 from tests.app import locating, panelling, test_bundles
 from tests.conftest import PEOPLE, Fair, Person, open_fair
@@ -118,21 +118,25 @@ def test_a_cursor_is_of_the_list_that_it_came_from(shop: Fair, template: str, na
     assert shop.client.get("/v1/datasets", headers=shop.person("owner").headers).json() == []
 
 
-def test_a_thaw_shows_the_first_page_of_what_stays_frozen(shop: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("listing", "rows", "name", "thaw"),
+    [("/v1/frozen-chains", "frozen", "chain", "/v1/chains"), ("/v1/stopped-panels", "stopped", "panel", "/v1/panels")],
+)
+def test_a_thaw_shows_the_first_page_of_what_stays_so(
+    shop: Fair, monkeypatch: pytest.MonkeyPatch, listing: str, rows: str, name: str, thaw: str
+) -> None:
     from app.routes import audits
 
     headers = shop.operator.headers
-    everything = shop.client.get("/v1/frozen-chains", headers=headers).json()
+    everything = shop.client.get(listing, headers=headers).json()
     names = {f"c{place}" for place in range(60)}
     left = [
-        each | {"chain": name, "leaf_index": place}
-        for place, name in enumerate(sorted(names))
-        for each in everything[:1]
+        each | {name: one, "leaf_index": place} for place, one in enumerate(sorted(names)) for each in everything[:1]
     ]
     monkeypatch.setattr(
-        audits, "frozen", lambda _, *, after, count: [row for row in left if row["leaf_index"] > after][:count]
+        audits, rows, lambda _, *, after, count: [row for row in left if row["leaf_index"] > after][:count]
     )
-    done = shop.client.post(f"/v1/chains/{everything[0]['chain']}/thaw", json={"reason": "r"}, headers=headers)
+    done = shop.client.post(f"{thaw}/{everything[0][name]}/thaw", json={"reason": "r"}, headers=headers)
     assert (done.status_code, len(done.json())) == (201, 50)
     rest = shop.client.get(done.links["next"]["url"], headers=headers).json()
-    assert {row["chain"] for row in done.json() + rest} == names
+    assert {row[name] for row in done.json() + rest} == names

@@ -15,6 +15,7 @@ import pytest
 from app.backup import Manifest, back_up, restore
 from app.errors import IntegrityError
 from app.panels.acts import _folder, _reports
+from app.panels.journal import journals_of
 from app.panels.replay import replay_round
 from app.settings import Settings
 from tests.app.panelling import buy, close, deliver, disclosure, opened, reading, reports, rows
@@ -106,6 +107,25 @@ def test_files_that_are_there_still_are_newer_and_stay(settings: Settings) -> No
     kept = _reports(next(opening).market, drill.panel["panel"]).count(2)
     opening.close()
     assert kept == 4
+
+
+def test_files_that_stay_start_new_journals_where_theirs_are_gone(settings: Settings) -> None:
+    drill = PanelDrill(settings)
+    opening = reopened(settings, drill.fair)
+    fair = next(opening)
+    later = opened(fair)
+    deliver(fair, later, reports=rows(later, [0, 1, 2]))
+    opening.close()
+    for path in settings.state.glob("market.db*"):
+        path.unlink()
+    shutil.rmtree(journals_of(settings.redo))
+    restore(settings, drill.backup)
+    opening = reopened(settings, drill.fair)
+    fair = next(opening)
+    told = [deliver(fair, drill.panel, round=2, reports=rows(drill.panel, [3], first=3)).json()]
+    told += [deliver(fair, later, reports=rows(later, [3], first=3)).json()]
+    opening.close()
+    assert [each.get("accepted") for each in told] == [1, 1]
 
 
 def test_a_journal_that_outlived_its_reports_is_not_played_into_the_restored_ones(settings: Settings) -> None:

@@ -36,9 +36,7 @@ EPSILONS = [
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    opening = open_fair(Settings.at(tmp_path_factory.mktemp("panel-input") / "market"))
-    yield next(opening)
-    opening.close()
+    yield from open_fair(Settings.at(tmp_path_factory.mktemp("panel-input") / "market"))
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +286,7 @@ def test_an_order_names_a_quote_and_nothing_else(shop: Fair, panel: dict[str, An
 
 
 def test_prices_that_rise_and_menus_of_nothing_open_no_panel(shop: Fair) -> None:
-    before = shop.stored()
+    headers, before = shop.owner().headers, shop.stored()
     for menu in ([], tiers(("1", 5), ("0.5", 6)), tiers(("1", 5), ("1", 5)), tiers(("1", -5))):
-        refused(shop.client.post("/v1/panels", json=body(tiers=menu), headers=shop.owner().headers))
+        refused(shop.client.post("/v1/panels", json=body(tiers=menu), headers=headers))
     assert shop.stored() == before

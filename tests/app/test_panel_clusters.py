@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from app.cli import main
 from app.errors import IntegrityError, StoreUnavailableError
-from app.panels import acts
+from app.panels import acts, rounds
 from app.panels.acts import _folder
 from app.panels.cluster import on_cluster
 from app.settings import Settings
@@ -76,16 +76,10 @@ def test_a_round_closed_on_a_cluster_is_the_one_that_this_process_makes(
     assert acts.derive(shop.market, panel["panel"], 1, engine(shop, stand_in))
     made = files(shop, panel)
     assert not (shop.market.settings.state / "cluster" / "job").exists(), "the job held keys"
-    assert not acts.derive(shop.market, panel["panel"], 1, acts_here())
+    assert not acts.derive(shop.market, panel["panel"], 1, rounds.here)
     assert files(shop, panel) == made
     assert buy(shop, shop.person(), panel, "1.5").status_code == 201
     assert len(disclosure(shop, panel)[0]) == 61
-
-
-def acts_here() -> Any:
-    from app.panels.rounds import here
-
-    return here
 
 
 def test_a_closed_round_s_files_come_back_from_a_cluster_and_late_tiers_with_them(shop: Fair, stand_in: Path) -> None:
@@ -99,6 +93,36 @@ def test_a_closed_round_s_files_come_back_from_a_cluster_and_late_tiers_with_the
         (_folder(shop.market, panel["panel"]) / "round-1" / name).unlink()
     assert not acts.derive(shop.market, panel["panel"], 1, engine(shop, stand_in))
     assert files(shop, panel) == before
+
+
+def test_files_that_are_derived_anew_are_never_missed_and_mended_where_they_were_wrong(
+    shop: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An audit that found a file gone for a moment would stop the panel."""
+    panel = filled(shop, "subset")
+    close(shop, panel)
+    path = f"/v1/panels/{panel['panel']}/tiers"
+    sent = {"epsilon": "1", "price_minor": 200}
+    assert shop.client.post(path, json=sent, headers=shop.owner().headers).status_code == 201
+    before, seen, put = files(shop, panel), list[set[str]](), rounds.replace
+
+    def watched(source: Path, target: Path) -> None:
+        put(source, target)
+        seen.append(set(files(shop, panel)))
+
+    for name, whole in before.items():
+        (_folder(shop.market, panel["panel"]) / "round-1" / name).write_bytes(whole[::-1])
+    monkeypatch.setattr(rounds, "replace", watched)
+    monkeypatch.setattr(rounds.shutil, "rmtree", lambda folder, **_: kept(folder, "round-1"))
+    assert not acts.derive(shop.market, panel["panel"], 1, rounds.here)
+    assert files(shop, panel) == before
+    assert len(seen) > 2
+    assert all(names >= set(before) for names in seen[1:])
+    assert all(path.name == "round-1" for path in _folder(shop.market, panel["panel"]).glob("round-*"))
+
+
+def kept(folder: Path, name: str) -> None:
+    assert folder.name != name, "the files that are read"
 
 
 @pytest.mark.parametrize(

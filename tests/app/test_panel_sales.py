@@ -33,9 +33,7 @@ from tests.conftest import rows as people
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    opening = open_fair(Settings.at(tmp_path_factory.mktemp("panel-sales") / "market"))
-    yield next(opening)
-    opening.close()
+    yield from open_fair(Settings.at(tmp_path_factory.mktemp("panel-sales") / "market"))
 
 
 def closed(shop: Fair, people: int = 40, **fields: Any) -> dict[str, Any]:
@@ -253,7 +251,8 @@ def test_panels_are_found_by_words_and_shown_on_the_storefront(shop: Fair) -> No
     buyer = shop.person()
     buy(shop, buyer, panel, "3")
     row = reading(shop, buyer, panel, "3", {"type": "count", "key": DOMAIN[0]}).json()["values"][0]
-    assert float(row["half_width"]) == pytest.approx(float(top["count_bar"]) * math.sqrt(40), rel=1e-4)
+    bound = float(top["count_bar"]) * math.sqrt(40)
+    assert 0.7 * bound < float(row["half_width"]) <= bound, "a listing tells the most that a bar can be"
 
 
 def test_a_round_whose_stored_counts_were_changed_is_not_sold(shop: Fair) -> None:

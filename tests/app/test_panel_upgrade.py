@@ -8,7 +8,7 @@ import pytest
 from alembic.migration import MigrationContext
 from sqlalchemy import select, text
 
-from app.panels import desk
+from app.panels import opening
 from app.panels.acts import _folder, _reports
 from app.panels.mechanism import plan_of
 from app.panels.replay import replay_round
@@ -116,7 +116,7 @@ def test_a_panel_from_before_the_log_enters_it_with_the_round_it_closes(
     shop: Fair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.product(shop.dataset())
-    monkeypatch.setattr(desk, "log_panel", lambda *_: None)
+    monkeypatch.setattr(opening, "log_panel", lambda *_: None)
     panel, buyer = opened(shop, mechanism="randomized-response"), shop.person()
     monkeypatch.undo()
     old = panels.update().where(panels.c.id == panel["panel"]).values(mechanism="singletons", laws_json=None, round=3)

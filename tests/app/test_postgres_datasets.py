@@ -12,8 +12,12 @@ import pytest
 
 from app.engine.snapshots import SnapshotFiles
 from app.errors import InvalidRequestError
+from app.locations.desk import location_of, table_of
+from app.locations.people import read_points
+from app.locations.replay import replay_location
 from app.settings import Settings
 from app.sources import Source, read_sources
+from tests.app import locating
 from tests.conftest import HISTOGRAM, PEOPLE, TOTAL, Fair, open_fair, rows, tiers
 from tests.engines.postgres import READER, served
 
@@ -168,3 +172,72 @@ def test_sources_come_from_a_file_and_tell_nothing(tmp_path: Path, source: Sourc
     with pytest.raises(InvalidRequestError):
         read_sources(str(tmp_path / "missing.json"))
     assert repr(source) == "Source(<secret>)"
+
+
+# --- places of people -------------------------------------------------------------------------------------------------
+
+
+def people_in(shop: Fair, panel: dict[str, Any]) -> list[tuple[str, list[float]]]:
+    def read(connection: Any) -> Any:
+        return table_of(connection, shop.market.settings.snapshots, location_of(connection, panel["panel"]))
+
+    names, points = read_points(shop.market.files, shop.market.database.read_now(read))
+    return sorted((name.split("-")[1], point.tolist()) for name, point in zip(names, points, strict=True))
+
+
+def test_people_in_a_server_s_table_are_asked_as_those_in_a_file_are(warehouse: Fair) -> None:
+    kept = locating.opened(warehouse, "kept", keep_in="warehouse")
+    filed = locating.opened(warehouse, "filed")
+    assert len(list(warehouse.market.settings.snapshots.iterdir())) == 1, "no file is left beside the table"
+    assert people_in(warehouse, kept) == people_in(warehouse, filed)
+    assert len(people_in(warehouse, kept)) == 40
+    told = locating.buy(warehouse, warehouse.person(), kept)
+    assert told.status_code == 201, told.text
+    assert told.json()["receipt"]["charge_nano"] > 0
+    lines, public = locating.disclosure(warehouse, kept)
+    assert replay_location(lines, [public]).verdict == "verified"
+
+
+def test_an_altered_table_asks_nobody(warehouse: Fair) -> None:
+    before = tables()
+    panel, buyer = locating.opened(warehouse, "altered", keep_in="warehouse"), warehouse.person()
+    (table,) = tables() - before
+    with superuser() as connection:
+        connection.execute(f'UPDATE kept."{table}" SET "c:x" = "c:x" + 1')
+    quote, stored = locating.quoted(warehouse, buyer, panel).json()["quote"], warehouse.stored()
+    refused = locating.order(warehouse, buyer, panel, quote)
+    assert (refused.status_code, refused.json()["type"].rsplit("/")[-1]) == (500, "integrity")
+    assert warehouse.stored() == stored
+    with superuser() as connection:
+        connection.execute(f'DROP TABLE kept."{table}"')
+    away = locating.order(warehouse, buyer, panel, quote, "again")
+    assert away.status_code == 503
+    paths = warehouse.client.get("/schema/openapi.json").json()["paths"]
+    for method, path in (
+        ("post", "/v1/locations"),
+        ("post", "/v1/locations/{location}/orders"),
+        ("get", "/v1/locations/{location}/replay"),
+    ):
+        content = paths[path][method]["responses"]["503"]["content"]["application/problem+json"]
+        told = content["schema"]["allOf"][1]["properties"]["type"]["enum"]
+        assert away.json()["type"] in told, path
+        assert any(kind.endswith("/snapshot-absent") for kind in told)
+    assert warehouse.stored() == stored
+
+
+@pytest.mark.parametrize(
+    ("rows", "rule"),
+    [
+        ("id,x,y\n", "at least one person"),
+        ("id,x,y\nada,1,1\nada,2,2\n", "one row a person"),
+        ("id,x,y\nada,1,\nbob,2,2\n", "finite coordinates"),
+    ],
+    ids=["nobody", "somebody twice", "no coordinate"],
+)
+def test_rows_that_are_no_places_open_nothing(warehouse: Fair, rows: str, rule: str) -> None:
+    made = locating.dataset(warehouse, "bad", rows, keep_in="warehouse")
+    before = warehouse.stored()
+    refused = warehouse.client.post("/v1/locations", json=locating.body(made), headers=warehouse.owner().headers)
+    assert refused.status_code == 400, refused.text
+    assert rule in refused.json()["detail"]
+    assert warehouse.stored() == before

@@ -20,9 +20,10 @@ from sqlalchemy.exc import IntegrityError
 from app.backup import back_up, restore
 from app.engine.release import ReleaseEngine
 from app.errors import ConflictError, InvalidRequestError, StoreBehindError, StoreUnavailableError
-from app.market import Market, recorder_of
+from app.founding import recorder_of
+from app.market import Market
 from app.settings import Settings
-from app.store import database as store
+from app.store import transactions
 from app.store.copying import dump_rows
 from app.store.database import migrate, open_engine, write_once
 from app.store.schema import accounts, leaves, metadata
@@ -62,7 +63,7 @@ def test_migrations_from_empty_make_exactly_the_declared_schema(url: str) -> Non
 
 
 def test_processes_that_found_one_market_at_once_found_it_once(settings: Settings) -> None:
-    from app.market import found_market
+    from app.founding import found_market
 
     found_market(settings)
     with ThreadPoolExecutor(4) as pool:
@@ -163,15 +164,15 @@ def test_a_reader_is_not_held_up_by_a_writer_and_sees_one_moment(markets: list[M
     def slow(connection: Connection) -> None:
         connection.execute(accounts.insert().values(row("slow")))
         inside.set()
-        leave.wait(20)
+        leave.wait(120)
 
     done = markets[0].database.submit(slow)
-    assert inside.wait(20)
+    assert inside.wait(120)
 
     def twice(connection: Connection) -> tuple[int, int]:
         before = connection.execute(select(func.count()).select_from(accounts)).scalar_one()
         leave.set()
-        done.result(20)
+        done.result(120)
         return before, connection.execute(select(func.count()).select_from(accounts)).scalar_one()
 
     assert markets[1].database.read_now(twice) == (0, 0)
@@ -234,7 +235,7 @@ def test_the_work_runs_a_bounded_number_of_times_and_then_the_store_is_unavailab
 
     with pytest.raises(StoreUnavailableError):
         database.submit(always).result()
-    assert len(runs) == store._ATTEMPTS
+    assert len(runs) == transactions._ATTEMPTS
     database.submit(lambda _: None).result()
     beside.dispose()
 

@@ -13,8 +13,9 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from app.errors import ForkedLogError, StoreUnavailableError
+from app.founding import recorder_of
 from app.log.heads import TreeHead
-from app.market import Market, recorder_of
+from app.market import Market
 from app.settings import Settings
 from app.store import redo
 from app.store.database import open_engine, write_once
@@ -128,7 +129,7 @@ def test_a_write_is_on_the_disk_before_anybody_is_told(market: Market, monkeypat
         fsync(handle)
 
     monkeypatch.setattr(redo.os, "fsync", watched)
-    market.database.submit(named("a")).result(20)
+    market.database.submit(named("a")).result(60)
     assert market.settings.redo.stat().st_ino in synced
 
 

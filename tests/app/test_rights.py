@@ -1,35 +1,25 @@
 """Answers kept in a process: nobody reads one for longer than a second after a right was taken away, whoever took it."""
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from sqlalchemy import Connection, create_engine, delete, func, select, text, update
+from sqlalchemy import Connection, create_engine, delete, text, update
 
 from app.cache.issued import IssuedAnswers, Ready
-from app.demo.run import open_operator
-from app.embedded import die_with_parent, free_port
-from app.errors import ConflictError, StoreUnavailableError
+from app.errors import StoreUnavailableError
 from app.market import Market
 from app.settings import Limits, Settings
-from app.store.database import Database, migrate, open_engine, upgrade
-from app.store.exclusive import Turns
+from app.store.database import migrate, open_engine, upgrade
 from app.store.rights import Rights, rights_epoch
-from app.store.schema import accounts, api_keys, draws, entitlements, orders
-from tests.conftest import HISTOGRAM, PEOPLE, Fair, Person, open_fair, rows, tiers
+from app.store.schema import accounts, api_keys, entitlements
+from tests.conftest import PEOPLE, Fair, Person, open_fair
 
 
 @pytest.fixture
@@ -262,86 +252,6 @@ def test_copies_are_bounded_in_bytes_and_hold_for_one_epoch_and_one_key() -> Non
     assert IssuedAnswers().name(b"Bearer k", "/", b"", None) != IssuedAnswers().name(b"Bearer k", "/", b"", None)
 
 
-# --- writes that wait for the same turn ------------------------------------------------------------------------------
-
-
-def test_writes_that_wait_commit_together_and_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
-    engine = open_engine(f"sqlite:///{tmp_path / 'a.db'}")
-    migrate(engine)
-    database = Database(engine)
-    commits: list[int] = []
-    from sqlalchemy import event
-
-    event.listen(database._writing, "commit", lambda _: commits.append(1))
-    inside, leave = threading.Event(), threading.Event()
-
-    def first(_connection: Connection) -> None:
-        inside.set()
-        leave.wait(20)
-
-    def add(name: str) -> Callable[[Connection], str]:
-        def work(connection: Connection) -> str:
-            values = {"id": name, "role": "buyer", "name": name, "pseudonym": name, "currency": "EUR"}
-            connection.execute(accounts.insert().values(**values, balance_minor=0, created_at="2026"))
-            if name.startswith("bad"):
-                raise ConflictError(name)
-            return name
-
-        return work
-
-    held = database.submit(first)
-    assert inside.wait(20)
-    done = {name: database.submit(add(name)) for name in ("a", "bad", "b", "c")}
-    leave.set()
-    held.result()
-    assert [done[name].result() for name in ("a", "b", "c")] == ["a", "b", "c"]
-    with pytest.raises(ConflictError, match="bad"):
-        done["bad"].result()
-    assert len(commits) == 2, "the one that held the turn, and all that waited for it"
-    inside.clear()
-    leave.clear()
-    held = database.submit(first)
-    assert inside.wait(20)
-    again = [database.submit(add(name)) for name in ("d", "a", "e")]
-    leave.set()
-    assert (again[0].result(), again[2].result()) == ("d", "e")
-    with pytest.raises(Exception, match="UNIQUE"):
-        again[1].result()
-    kept = database.read_now(lambda connection: set(connection.execute(select(accounts.c.id)).scalars()))
-    assert kept == {"a", "b", "c", "d", "e"}
-    database.close()
-
-
-def test_a_turn_is_held_by_one_and_lost_with_its_holder(tmp_path: Path) -> None:
-    turns = [Turns(open_engine(f"sqlite:///{tmp_path / 'a.db'}")) for _ in range(2)]
-    with turns[0].held("draw", "x") as mine, turns[1].held("draw", "x", wait=False) as theirs:
-        assert (mine, theirs) == (True, False)
-        with turns[1].held("job", "x", wait=False) as other:
-            assert other, "kinds do not share"
-        for number in range(2_000):  # names of a kind do share, so one of these would meet it
-            with turns[1].held("job", f"y{number}", wait=False) as other:
-                assert other, "kinds do not share, whatever is named"
-    holder = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys,time\nfrom app.store.exclusive import Turns\nfrom app.store.database import open_engine\n"
-            f"with Turns(open_engine('sqlite:///{tmp_path / 'a.db'}')).held('draw', 'x'):\n"
-            "    print('held', flush=True); time.sleep(60)",
-        ],
-        stdout=subprocess.PIPE,
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == b"held\n"
-    with turns[0].held("draw", "x", wait=False) as mine:
-        assert not mine
-    holder.kill()
-    holder.wait()
-    with turns[0].held("draw", "x") as mine:
-        assert mine
-    holder.stdout.close()
-
-
 # --- the previous release --------------------------------------------------------------------------------------------
 
 
@@ -408,147 +318,4 @@ def test_an_empty_store_of_each_release_comes_up_to_the_newest(tmp_path: Path) -
     migrate(engine)
     with engine.connect() as connection:
         assert rights_epoch(connection) == 0
-    engine.dispose()
-
-
-# --- four processes --------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def processes(settings: Settings, count: int) -> Iterator[list[str]]:
-    """Serve a market by several processes on ports of their own; yield where they are."""
-    with ExitStack() as stack:
-        bases = []
-        log = stack.enter_context((settings.state / "log").open("wb"))
-        environment = os.environ | {
-            "TIERMARKET_STATE": str(settings.state),
-            "PROMETHEUS_MULTIPROC_DIR": str(settings.state / "metrics"),
-        }
-        (settings.state / "metrics").mkdir()
-        for _ in range(count):
-            port = free_port()
-            command = ["granian", "--interface", "asgi", "--factory", "--log-level", "warning", "app.main:create_app"]
-            server = subprocess.Popen(
-                [sys.executable, "-m", *command, "--port", str(port)],
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - before any thread starts
-            )
-            stack.callback(_end, server)
-            bases.append(f"http://127.0.0.1:{port}")
-        deadline = time.monotonic() + 90
-        for base in bases:
-            while time.monotonic() < deadline:
-                try:
-                    if httpx.get(f"{base}/health/ready", timeout=5).status_code == 200:
-                        break
-                except httpx.HTTPError:
-                    time.sleep(0.1)
-        yield bases
-
-
-def _end(server: subprocess.Popen[bytes]) -> None:
-    os.killpg(server.pid, signal.SIGTERM)
-    try:
-        server.wait(15)
-    except subprocess.TimeoutExpired:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-def market_of_processes(settings: Settings) -> tuple[Any, dict[str, Any], str]:
-    """A function that posts as somebody, the body of a product, and the operator's key."""
-    operator = open_operator(settings)
-    (settings.data / "people.csv").write_text(rows())
-
-    def post(base: str, path: str, body: Any, key: str, **headers: str) -> Any:
-        who = {"Authorization": f"Bearer {key}"} | headers
-        return httpx.post(f"{base}{path}", json=body, headers=who, timeout=60)
-
-    return post, {"query": HISTOGRAM, "tiers": tiers(("2", 900), ("1", 300))}, operator
-
-
-def offered(post: Any, base: str, product: dict[str, Any], operator: str) -> str:
-    from tests.conftest import COLUMNS
-
-    owner = post(base, "/v1/accounts", {"role": "owner", "name": "o"}, operator).json()["api_key"]
-    body = {"name": "people", "title": "People", "file": "people.csv", "columns": COLUMNS, "unit": "person"}
-    body |= {"ordering": ["day", "amount"], "max_rows_per_unit": 10, "max_groups_per_unit": 3, "budget": "5"}
-    dataset = post(base, "/v1/datasets", body, owner).json()["dataset"]
-    made = {"dataset": dataset, "title": "t", "unit_label": "rows", "left_out": "", "licence": "x", "currency": "EUR"}
-    return str(post(base, "/v1/products", made | product, owner).json()["product"])
-
-
-def buyer_of(post: Any, base: str, operator: str) -> tuple[str, str]:
-    made = post(base, "/v1/accounts", {"role": "buyer", "name": "b"}, operator).json()
-    paid = {"amount_minor": 10**6, "currency": "EUR", "reference": "r"}
-    assert post(base, f"/v1/accounts/{made['account']}/deposits", paid, operator).status_code == 201
-    return made["account"], made["api_key"]
-
-
-@pytest.mark.long
-def test_four_processes_stop_answering_a_revoked_key_within_a_second_and_the_one_that_revoked_at_once(
-    settings: Settings,
-) -> None:
-    post, product, operator = market_of_processes(settings)
-    with processes(settings, 4) as bases:
-        offer = offered(post, bases[0], product, operator)
-        account, key = buyer_of(post, bases[0], operator)
-        quote = post(bases[0], "/v1/quotes", {"product": offer, "epsilon": "1"}, key).json()["quote"]
-        answer = post(bases[0], "/v1/orders", {"quote": quote, "licence": "x"}, key, **{"Idempotency-Key": "k"}).json()[
-            "answer"
-        ]
-        with ExitStack() as stack:
-            who = {"Authorization": f"Bearer {key}"}
-            clients = [stack.enter_context(httpx.Client(base_url=base, headers=who, timeout=10)) for base in bases]
-            path = f"/v1/answers/{answer['chain']}/{answer['law']}"
-            for client in clients:
-                assert [client.get(path).status_code for _ in range(20)] == [200] * 20
-            admin = {"Authorization": f"Bearer {operator}"}
-            (held,) = httpx.get(f"{bases[1]}/v1/accounts/{account}/keys", headers=admin).json()
-            gone = httpx.delete(f"{bases[1]}/v1/accounts/{account}/keys/{held['key']}", headers=admin, timeout=10)
-            revoked = time.monotonic()
-            assert gone.status_code == 200
-            assert clients[1].get(path).status_code == 401
-            late: list[float] = []
-            while time.monotonic() < revoked + 1.5:
-                for client in clients:
-                    asked = time.monotonic()
-                    if client.get(path).status_code == 200:
-                        late.append(asked - revoked)
-            assert max(late, default=0.0) < 1.0
-            assert [client.get(path).status_code for client in clients] == [401] * 4
-
-
-@pytest.mark.long
-def test_sixty_four_buyers_of_one_first_sale_on_four_processes_get_one_draw(settings: Settings) -> None:
-    post, product, operator = market_of_processes(settings)
-    with processes(settings, 4) as bases:
-        offer = offered(post, bases[0], product, operator)
-        keys = [buyer_of(post, bases[n % 4], operator)[1] for n in range(64)]
-        quotes = [post(bases[0], "/v1/quotes", {"product": offer, "epsilon": "2"}, key).json()["quote"] for key in keys]
-        gate, replies = threading.Barrier(64), list[Any]()
-
-        def buy(place: int) -> None:
-            gate.wait()
-            body = {"quote": quotes[place], "licence": "x"}
-            replies.append(post(bases[place % 4], "/v1/orders", body, keys[place], **{"Idempotency-Key": "k"}))
-
-        threads = [threading.Thread(target=buy, args=(place,)) for place in range(64)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert [reply.status_code for reply in replies] == [201] * 64
-        assert len({str(reply.json()["answer"]) for reply in replies}) == 1
-        assert sorted(reply.json()["receipt"]["charge_nano"] for reply in replies) == [0] * 63 + [2 * 10**9]
-        admin = {"Authorization": f"Bearer {operator}"}
-        metrics = httpx.get(f"{bases[0]}/metrics", headers=admin).text
-        assert "tiermarket_queries_total 1.0" in metrics
-    engine = open_engine(settings.database_url)
-    with engine.connect() as connection:
-        assert connection.execute(select(func.count()).select_from(draws)).scalar_one() == 2
-        assert connection.execute(select(func.count()).where(orders.c.charge_nano > 0)).scalar_one() == 1
     engine.dispose()

@@ -124,9 +124,7 @@ PUBLIC = {
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    opened = open_fair(Settings.at(tmp_path_factory.mktemp("roles") / "market"))
-    yield next(opened)
-    opened.close()
+    yield from open_fair(Settings.at(tmp_path_factory.mktemp("roles") / "market"))
 
 
 def routes(shop: Any) -> set[tuple[str, str]]:

@@ -16,10 +16,11 @@ from app.audit.verify import verify_export
 from app.embedded import EmbeddedRedis
 from app.engine import release
 from app.errors import ForkedLogError, IntegrityError, StoreBehindError, StoreUnavailableError
+from app.founding import found_market, recorder_of
 from app.keyring import Keyring
 from app.log.heads import TreeHead
 from app.log.journal import current_head
-from app.market import Market, found_market, recorder_of
+from app.market import Market
 from app.rollback import replay
 from app.settings import Settings
 from app.store.database import open_engine, write_once

@@ -17,12 +17,17 @@ from app.audit.verify import verify_export
 from app.cli import main
 from app.errors import InvalidRequestError, StoreUnavailableError
 from app.keyring import PURPOSES, ROTATED, Keyring, add_key
+from app.locations.replay import replay_location
 from app.log.heads import TreeHead, public_key, verify_document
 from app.log.journal import current_head
 from app.main import build_app
 from app.rotation import reseal, rotate
 from app.settings import Settings
+from app.store.location_schema import location_panels, location_rounds
+from app.store.metadata import metadata
+from app.store.panel_schema import panel_tiers
 from app.store.schema import api_keys, chains, draws
+from tests.app import locating, panelling
 from tests.conftest import PEOPLE, TOTAL, Fair, open_fair, tiers
 
 
@@ -215,6 +220,43 @@ def test_a_crash_in_the_middle_of_writing_the_key_file_leaves_the_old_one(
     assert {purpose: now[purpose] for purpose in PURPOSES if purpose != "signing"} == {
         purpose: kept[purpose] for purpose in PURPOSES if purpose != "signing"
     }
+
+
+def test_what_panels_keep_is_sealed_anew_too_and_the_old_key_is_not_needed(settings: Settings) -> None:
+    opened = open_fair(settings)
+    shop = next(opened)
+    buyer, devices = shop.person(), panelling.opened(shop)
+    assert panelling.deliver(shop, devices, reports=panelling.rows(devices, [0, 1] * 8)).status_code == 201
+    assert panelling.close(shop, devices).status_code == 201
+    places = locating.opened(shop, "resealed")
+    sold = locating.buy(shop, buyer, places).json()
+    read = f"/v1/locations/{places['panel']}/answers/{sold['query']}"
+    told = shop.client.get(read, headers=buyer.headers).json()
+    opened.close()
+    rotate(settings, "storage")
+    assert reseal(settings) > 0
+    assert reseal(settings) == 0
+    document = json.loads(settings.keys.read_text())
+    del document["storage"]["1"]
+    settings.keys.write_text(json.dumps(document))
+    opened = restarted(settings, shop)
+    shop = next(opened)
+    keyring = shop.market.keyring
+    sealed = [
+        each
+        for table in metadata.tables.values()
+        for column in table.columns
+        if column.name.startswith("sealed_")
+        for each in stored(shop, column)
+    ]
+    kept = (panel_tiers.c.sealed_counts, location_panels.c.sealed_spent, location_rounds.c.sealed_charges)
+    assert all(stored(shop, column) for column in kept)
+    assert {keyring.sealed_under(each) for each in sealed} == {2}
+    assert shop.client.get(read, headers=buyer.headers).json() == told
+    assert locating.buy(shop, buyer, places, budget="1").status_code == 201
+    lines, public = locating.disclosure(shop, places)
+    assert replay_location(lines, [public]).findings == ()
+    opened.close()
 
 
 def test_only_what_can_be_rotated_is(settings: Settings) -> None:

@@ -3,12 +3,20 @@
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 
+from app.catalog.rules import ChainSales, rules_view
 from tests.conftest import PEOPLE, Fair, tiers
+from tiers.accounting.charges import LedgerKind
 from tiers.accounting.conversions import zcdp_to_epsilon
+from tiers.accounting.levels import LevelRule, tier_level
+from tiers.accounting.rules import Sold
 from tiers.accounting.upgrades import conditional_charge_nano
 from tiers.budget import NANO
+from tiers.identity import TierLaw
+from tiers.noise.skellam import Skellam
+from tiers.sensitivity import ChangeSet
 
 LADDER = tiers(("1", 3000), ("0.5", 1000), ("0.25", 400))
 
@@ -88,3 +96,15 @@ def test_bad_deltas_and_other_peoples_datasets_are_refused(fair: Fair) -> None:
         assert "delta" in answer.text or "query" in answer.text
     foreign = fair.client.get("/v1/datasets/data_0123456789abcdef01234567/rules", headers=fair.owner().headers)
     assert foreign.status_code == 404
+
+
+@pytest.mark.parametrize("rule", LevelRule)
+def test_costs_are_by_the_rule_that_all_levels_of_a_chain_are_by(rule: LevelRule) -> None:
+    """The best tier's noise is so narrow that its level is by either rule; the other tier's tells which it is."""
+    small = Fraction(1, 10**6)
+    best, wide = (TierLaw(Skellam(Fraction(rate)), ChangeSet.scalar(1), small) for rate in (5, 10**6))
+    levels = tuple((law, tier_level(LedgerKind.ZCDP, law, rule)) for law in (best, wide))
+    assert len({tier_level(LedgerKind.ZCDP, best, each) for each in LevelRule}) == 1
+    sales = [ChainSales("c", levels, (best, wide), (Sold(wide, 3),))]
+    view = msgspec.to_builtins(rules_view("data_1", LedgerKind.ZCDP, sales, small))
+    assert Fraction(totals(view)["apart ρ"] or 0) * NANO == 3 * levels[1][1]

@@ -9,9 +9,10 @@ from sqlalchemy import text
 
 from app.audit import reports
 from app.audit.reports import audit_market
+from app.audit.stopping import stop
 from app.audit.verify import verify_export
+from app.panels import acts
 from app.panels.acts import _folder
-from app.panels.stopping import stop
 from app.settings import Settings
 from app.store.database import migrate, open_engine, upgrade
 from app.store.panel_schema import panel_stops
@@ -176,6 +177,27 @@ def test_a_market_that_sells_a_stopped_panel_is_found_by_whoever_verifies_its_lo
         lying.setattr("app.panels.sales.refuse_stopped", lambda *_: None)
         assert buy(shop, buyer, panel, "1.5").status_code == 201
     assert "A3 panel-stopped" in rules(shop)
+
+
+def test_a_tier_that_is_drawn_when_the_stop_comes_does_not_join_the_menu(
+    shop: Fair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel, drawn = closed(shop), acts.draw_late
+
+    def late(*given: Any) -> Any:
+        halted(shop, OF_LOG)
+        return drawn(*given)
+
+    path, tier = f"/v1/panels/{panel['panel']}/tiers", {"epsilon": "2", "price_minor": 400}
+    with monkeypatch.context() as patch:
+        patch.setattr(acts, "draw_late", late)
+        refused = shop.client.post(path, json=tier, headers=shop.owner().headers)
+    assert (refused.status_code, refused.json()["type"].endswith("chain-frozen")) == (409, True), refused.text
+    assert kinds(shop)[-1] == "panel-stop"
+    assert shop.client.post(path, json=tier, headers=shop.owner().headers).status_code == 409
+    thaw(shop, panel)
+    assert shop.client.post(path, json=tier, headers=shop.owner().headers).status_code == 201
+    assert rules(shop) == set()
 
 
 def test_a_stop_from_before_stops_were_leaves_holds_and_is_logged_when_it_ends(shop: Fair) -> None:

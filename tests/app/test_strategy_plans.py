@@ -112,6 +112,8 @@ def test_what_is_no_question_is_refused_with_a_reason(tmp_path: Path, fields: di
     assert done.exit_code == 2, done.output
     assert "Error: " in done.output
     assert "Traceback" not in done.output
+    if fields == {"metric": {"type": "hearsay"}}:
+        assert "metric.type: Expected one of 'line', 'any', 'secret', 'table', got 'hearsay'" in done.output
 
 
 def test_the_command_prints_a_table_or_the_plan(tmp_path: Path) -> None:

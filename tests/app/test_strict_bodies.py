@@ -145,3 +145,25 @@ def test_a_route_without_a_body_reads_none_and_one_with_needs_it(shop: Fair) -> 
     missing = shop.client.post("/v1/payouts", headers=headers)
     assert (missing.status_code, missing.headers["content-type"]) == (400, "application/problem+json")
     assert json.loads(missing.text)["type"].endswith("invalid-request")
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong", "key", "why"),
+    [
+        ("/v1/panels", {"mechanism": "rr"}, "mechanism", "'randomized-response'"),
+        ("/v1/datasets", {"columns": [{"name": "x", "type": "float"}]}, "columns[0].type", "'text'"),
+        ("/v1/panels/p/readings", {"reading": {"type": "mode"}}, "reading.type", "'quantile'"),
+        ("/v1/locations/l/quotes", {"question": {"type": "circle"}}, "question.type", "'disc'"),
+        ("/v1/panels/p/reports", {"version": 2}, "version", "one of 1, got 2"),
+    ],
+)
+def test_a_choice_that_is_none_is_told_what_the_choices_are(
+    shop: Fair, path: str, wrong: dict[str, Any], key: str, why: str
+) -> None:
+    seller = path in ("/v1/panels", "/v1/datasets", "/v1/panels/p/reports")
+    headers = shop.person("owner" if seller else "buyer").headers
+    got = shop.client.post(path, json=wrong, headers=headers)
+    (error,) = got.json()["errors"]
+    assert (got.status_code, error["key"]) == (400, key)
+    assert error["message"].startswith("Expected one of ")
+    assert why in error["message"]

@@ -11,7 +11,6 @@ from sqlalchemy import select
 
 from app.audit.verify import verify_export
 from app.clock import later
-from app.jobs import schedule
 from app.store.schema import draws, entitlements, orders, threshold_orders
 from app.thresholds import asking
 from app.thresholds.orders import Question
@@ -26,12 +25,6 @@ PRICES = {"0.1": 500, "0.5": 1200, "1": 3000, "2": 9000}
 TRUTH = 60  # people in the table of the tests
 SURE = "0.000000000001"
 """A β so small that no tier decides about a number next to the count, whatever the noise of a run."""
-
-
-@pytest.fixture(autouse=True)
-def _no_scheduled_audit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a slow machine a test outlives the first look at the schedule, and an audit's job is no trace of a sale."""
-    monkeypatch.setattr(schedule, "_LOOK_SECONDS", 1e6)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from math import cosh
 from typing import Any
@@ -14,8 +15,8 @@ from app.catalog.auditing import AUDIT, audit_due, nightly
 from app.catalog.classes import Offer, check_catalogue
 from app.catalog.shelf import Proposal
 from app.catalog.verdicts import rulings_of
+from app.founding import recorder_of
 from app.jobs.runner import Jobs
-from app.market import recorder_of
 from app.queries.canonical import canonicalise
 from app.queries.component import components
 from app.queries.model import Count, GroupByKeys, In, Mean, Query, Sum
@@ -179,7 +180,7 @@ def verdict(fair: Fair, product: str) -> Any:
 
 
 def finish(fair: Fair, job: str, headers: dict[str, str]) -> Any:
-    for _ in range(600):
+    for _ in range(1200):
         seen = fair.client.get(f"/v1/jobs/{job}", headers=headers).json()
         if seen["state"] != "running":
             return seen
@@ -226,13 +227,13 @@ def test_an_audit_keeps_no_verdict_on_prices_that_changed_meanwhile(
 
     def slow(*arguments: Any, **options: Any) -> Any:
         checked.set()
-        assert go.wait(10)
+        assert go.wait(60)
         return check_for_real(*arguments, **options)
 
     monkeypatch.setattr(auditing, "check_catalogue", slow)
     headers = fair.operator.headers
     job = fair.client.post("/v1/price-audits", headers=headers).json()["job"]
-    assert checked.wait(10)
+    assert checked.wait(60)
     body = {"currency": "EUR", "prices_minor": [3000, 1100]}
     changed = fair.client.post(f"/v1/products/{product}/prices", json=body, headers=fair.owner().headers)
     assert changed.status_code == 201, "a running audit keeps nobody from writing"
@@ -282,13 +283,29 @@ def test_a_catalogue_that_never_stands_still_is_a_conflict(fair: Fair, monkeypat
     assert fair.stored() == before
 
 
+async def until(there: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def several(looks: list[int]) -> None:
+    """Ten more looks at the clock: each after all that the one before it led to."""
+    enough = len(looks) + 10
+    await until(lambda: len(looks) >= enough)
+
+
 def test_the_nightly_audit_runs_once_a_night_and_only_at_night(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
     from app.catalog import auditing
 
     monkeypatch.setattr(auditing, "_LOOK_SECONDS", 0.01)
     fair.product(fair.dataset(), CITY_ROWS)
-    database, hour = fair.market.database, [13]
-    moment = lambda: datetime(2026, 5, 1, hour[0], 30, tzinfo=UTC)  # noqa: E731
+    database, hour, looks = fair.market.database, [13], list[int]()
+
+    def moment() -> datetime:
+        looks.append(hour[0])
+        return datetime(2026, 5, 1, hour[0], 30, tzinfo=UTC)
 
     def audits() -> int:
         wanted = select(jobs.c.id).where(jobs.c.kind == AUDIT)
@@ -299,11 +316,12 @@ def test_the_nightly_audit_runs_once_a_night_and_only_at_night(fair: Fair, monke
         runner = auditing.Jobs(database, moment, fair.market.turns, work)
         for process in range(2):
             task = asyncio.create_task(nightly(runner, moment))
-            await asyncio.sleep(0.15)
+            await several(looks)
             if process == 0:
                 assert audits() == 0, "not by day"
                 hour[0] = 2
-            await asyncio.sleep(0.3)
+                await until(lambda: audits() > 0)
+            await several(looks)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await runner.close()
@@ -319,17 +337,22 @@ def test_of_two_processes_that_look_at_the_same_moment_one_audits(fair: Fair, mo
     from app.catalog import auditing
 
     monkeypatch.setattr(auditing, "_LOOK_SECONDS", 0.05)
-    moment = lambda: datetime(2026, 5, 1, 2, 30, tzinfo=UTC)  # noqa: E731
     settings = fair.market.settings
     stores = [Database(open_engine(settings.database_url), recorder_of(settings, fair.market.keyring)) for _ in "ab"]
     barrier = threading.Barrier(2)
 
     def process(store: Database) -> None:
+        looks: list[int] = []
+
+        def moment() -> datetime:
+            looks.append(2)
+            return datetime(2026, 5, 1, 2, 30, tzinfo=UTC)
+
         async def once() -> None:
             runner = auditing.Jobs(store, moment, fair.market.turns, {AUDIT: lambda *_: {"verdict": "safe"}})
-            barrier.wait(10)
+            barrier.wait(60)
             task = asyncio.create_task(nightly(runner, moment))
-            await asyncio.sleep(1.0)
+            await several(looks)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await runner.close()

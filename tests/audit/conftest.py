@@ -6,7 +6,7 @@ import pytest
 
 from app.audit.freezing import freeze
 from app.audit.reports import audit_market
-from app.panels.stopping import stop
+from app.audit.stopping import stop
 from app.settings import Settings
 from tests.app.locating import buy as buy_answer
 from tests.app.locating import opened as opened_location
@@ -94,6 +94,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Export:
     assert stopping.result() == [panel["panel"]]
     post(f"/v1/panels/{panel['panel']}/thaw", {"reason": "the file was restored"}, fair.operator)
     assert buy_tier(fair, bruno, panel, "1").status_code == 201
+    doubt = Finding("A7", "transcript", f"{places['panel']}/question 1", "a transcript", "another")
+    stopping = fair.market.database.submit(
+        lambda connection: stop(connection, fair.market.keyring, [doubt], "a test", "2026-01-01T00:00:00Z")
+    )
+    assert stopping.result() == [places["panel"]]
+    post(f"/v1/panels/{places['panel']}/thaw", {"reason": "the snapshot was restored"}, fair.operator)
+    assert buy_answer(fair, bruno, places).status_code == 201
+    assert buy_answer(fair, bruno, places, budget="1").status_code == 201
     for _ in range(2):
         audit_market(fair.market, lambda _: None)
     post(f"/v1/products/{people['product']}/withdrawal", {"reason": "faulty"})

@@ -6,8 +6,10 @@ import pytest
 
 from tiers.accounting.charges import LedgerKind
 from tiers.accounting.conversions import rho_star_nano
-from tiers.accounting.levels import tier_level
+from tiers.accounting.levels import LevelRule, tier_level
 from tiers.audit.charges import Account, slack_of
+from tiers.audit.ledger import LedgerReplay
+from tiers.audit.records import BudgetRecord, ClaimedTier, PlanRecord, SaleRecord
 from tiers.audit.slack import check_bridge
 from tiers.errors import InvalidParameterError
 from tiers.identity import DrawSpec, Role, TierLaw
@@ -103,6 +105,69 @@ def test_nothing_is_drawn_or_sold_above_what_was_reserved() -> None:
     assert [each.rule for each in opened.draw("c", TWO, "leaf 4")] == ["drawn-above-reserve"]
     assert opened.draw("c", HALF, "leaf 4") == []
     assert [each.rule for each in opened.sale("c", TWO.identity, 0, "leaf 5")] == ["above-reserve"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "reserved", "above"), [(LevelRule.LATTICE, 1001, 1000), (LevelRule.ORDERS, 11_000, 9_000)]
+)
+def test_what_has_less_noise_than_the_reserved_tier_is_above_it_whatever_its_level(
+    rule: LevelRule, reserved: int, above: int
+) -> None:
+    """Bounds of Skellam noise are coarser beyond rates of 10³ and 10⁴: there a level rises where noise is added."""
+    low, top = (TierLaw(Skellam(Fraction(rate)), ChangeSet.scalar(1), SMALL) for rate in (reserved, above))
+    opened, by = Account(ZCDP, 10**12), frozenset({rule})
+    assert opened.plan("c", (low,), "leaf 1", by) == []
+    assert opened.sale("c", low.identity, tier_level(ZCDP, low, rule), "leaf 2") == []
+    assert tier_level(ZCDP, top, rule) < opened.filter.spent_nano
+    assert opened.plan("c", (top,), "leaf 3", by) == []
+    for judged in (opened.judge, opened.sale):
+        assert [each.rule for each in judged("c", top.identity, 0, "leaf 4")] == ["above-reserve"]
+        assert judged("c", low.identity, 0, "leaf 5") == []
+
+
+@pytest.mark.parametrize("rule", LevelRule)
+def test_a_chain_is_charged_by_the_rule_of_its_plans(rule: LevelRule) -> None:
+    top, low = (TierLaw(Skellam(Fraction(rate)), ChangeSet.scalar(100), SMALL) for rate in (10**6, 4 * 10**6))
+    (other,) = set(LevelRule) - {rule}
+    for charged_by, due in ((rule, []), (other, ["reserve"])):
+        opened = Account(ZCDP, 10**12)
+        assert opened.plan("c", (low,), "leaf 1") == []
+        assert opened.plan("c", (top, low), "leaf 2", frozenset({rule})) == []
+        for false in (frozenset[LevelRule](), frozenset({other})):
+            assert opened.plan("c", (low,), "leaf 3", false) == [], "a level that A1 finds changes no charge"
+        charge = tier_level(ZCDP, top, charged_by)
+        assert [each.rule for each in opened.sale("c", low.identity, charge, "leaf 4")] == due
+        assert opened.filter.spent_nano == tier_level(ZCDP, top, rule)
+        assert [each.rule for each in opened.sale("c", top.identity, 0, "leaf 5")] == []
+
+
+def test_nothing_above_what_was_reserved_is_sold_because_a_newer_rule_would_make_it_cheap() -> None:
+    top, mid, low = (
+        TierLaw(Skellam(Fraction(rate)), ChangeSet.scalar(100), SMALL) for rate in (12 * 10**5, 2 * 10**6, 4 * 10**6)
+    )
+    reserved = tier_level(ZCDP, mid, LevelRule.ORDERS)
+    assert tier_level(ZCDP, top) < reserved < tier_level(ZCDP, top, LevelRule.ORDERS)
+    opened, by = Account(ZCDP, 10**12), frozenset({LevelRule.ORDERS})
+    assert opened.plan("c", (mid, low), "leaf 1", by) == []
+    assert opened.sale("c", low.identity, reserved, "leaf 2") == []
+    assert opened.plan("c", (top,), "leaf 3", by) == []
+    assert [each.rule for each in opened.sale("c", top.identity, 0, "leaf 4")] == ["above-reserve"]
+
+
+def test_a_replayed_log_reads_the_rule_off_the_plans_it_holds() -> None:
+    top, low = (TierLaw(Skellam(Fraction(rate)), ChangeSet.scalar(100), SMALL) for rate in (10**6, 4 * 10**6))
+    for rule in LevelRule:
+        replay = LedgerReplay()
+        assert replay.budget(BudgetRecord(1, "data_1", 10**12, ZCDP)) == []
+        levels = [tier_level(ZCDP, law, rule) for law in (top, low)]
+        tiers = tuple(
+            ClaimedTier(rank, law, law.epsilon(), level, 1)
+            for rank, (law, level) in enumerate(zip((top, low), levels, strict=True), start=1)
+        )
+        assert replay.plan(PlanRecord(2, "prod", "c", "data_1", "snap_1", "ab" * 32, tiers)) == []
+        for charge, due in ((levels[0], []), (0, []), (levels[0], ["increment-where-reserve-is-due"])):
+            sale = SaleRecord(3, f"order {charge} {due}", "prod", "c", low.identity, charge, 5)
+            assert [found.rule for found in replay.sale(sale)] == due
 
 
 def test_families_and_slack_without_a_sound_charge_are_found() -> None:

@@ -26,9 +26,7 @@ Leaf = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    opening = open_fair(Settings.at(tmp_path_factory.mktemp("panel-log") / "market"))
-    yield next(opening)
-    opening.close()
+    yield from open_fair(Settings.at(tmp_path_factory.mktemp("panel-log") / "market"))
 
 
 def two_rounds(shop: Fair, **fields: Any) -> dict[str, Any]:

@@ -201,6 +201,37 @@ def thaw_a_panel_that_was_not_stopped(export: Export) -> set[str]:
     return signed(export)
 
 
+def between(export: Export, stop: int, act: int, thaw: int) -> set[str]:
+    """Put one leaf of a panel between its stop and its thaw, and no other."""
+    moved = [export.leaves[at] for at in (stop, act, thaw)]
+    kept = [record for record in export.leaves if not any(record is each for each in moved)]
+    at = act - sum(each < act for each in (stop, thaw))
+    export.leaves = [*kept[:at], *moved, *kept[at:]]
+    return signed(export)
+
+
+def sell_a_stopped_location_panel(export: Export) -> set[str]:
+    stop, thaw = (place(export, kind, 1) for kind in ("panel-stop", "panel-thaw"))
+    return between(export, stop, place(export, "location-sale"), thaw)
+
+
+def answer_a_question_of_a_stopped_panel(export: Export) -> set[str]:
+    stop, thaw = (place(export, kind, 1) for kind in ("panel-stop", "panel-thaw"))
+    return between(export, stop, place(export, "location-answer"), thaw)
+
+
+def add_a_tier_to_a_stopped_panel(export: Export) -> set[str]:
+    stop, thaw = (place(export, kind) for kind in ("panel-stop", "panel-thaw"))
+    return between(export, stop, place(export, "panel-late-tier"), thaw)
+
+
+def stop_a_panel_that_never_opened(export: Export) -> set[str]:
+    """A location panel's id that no leaf opens, stopped and thawed."""
+    for kind in ("panel-stop", "panel-thaw"):
+        export.kind(kind)[1]["panel"] = "location_0"
+    return signed(export)
+
+
 def reuse_a_stream(export: Export) -> set[str]:
     drawn = export.kind("draw")
     drawn[5]["key_hash"] = drawn[1]["key_hash"]
@@ -263,7 +294,11 @@ SABOTEURS: dict[Saboteur, str] = {
     sell_a_frozen_chain: "A3 frozen",
     thaw_what_was_not_frozen: "A4 frozen-before-thaw",
     sell_a_stopped_panel: "A3 panel-stopped",
+    sell_a_stopped_location_panel: "A3 panel-stopped",
+    answer_a_question_of_a_stopped_panel: "A3 panel-stopped",
+    add_a_tier_to_a_stopped_panel: "A3 panel-stopped",
     thaw_a_panel_that_was_not_stopped: "A4 stopped-before-thaw",
+    stop_a_panel_that_never_opened: "A4 panel-of-stop",
 }
 
 

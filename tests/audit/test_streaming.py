@@ -11,9 +11,10 @@ import pytest
 
 from app.audit.coalition import losses_of
 from app.audit.export import HeadRecord, KeyRecord, OpeningRecord, bounded_lines, encode_line
+from app.audit.opened import PICTURES_LIMIT
 from app.audit.statistics import OpenedEdge, holdings_of
 from app.audit.stream import FOUND_LIMIT, LogAudit
-from app.audit.verify import FINDINGS_LIMIT, PICTURES_LIMIT, verify_export
+from app.audit.verify import FINDINGS_LIMIT, verify_export
 from app.log.heads import TreeHead, public_hex
 from app.log.leaves import ThawLeaf
 from benchmarks._audit_export import SIGNER, write

@@ -1,11 +1,10 @@
-"""A private PostgreSQL from the system's binaries, in a temporary folder, on a free port, gone when the tests end."""
+"""A private PostgreSQL from the system's binaries, in a temporary folder, on a unix socket, gone when the tests end."""
 
 import atexit
 import functools
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -46,16 +45,13 @@ def served():
         account = pwd.getpwnam("postgres")
         os.chown(folder, account.pw_uid, account.pw_gid)
         as_user = ["runuser", "-u", "postgres", "--"]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     data = str(folder / "data")
 
     def run(*command):
         subprocess.run([*as_user, *command], check=True, capture_output=True, cwd=folder)
 
     run(str(programs / "initdb"), "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "-N")
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c full_page_writes=off"
+    options = f"-k {folder} -c listen_addresses='' -c fsync=off -c full_page_writes=off"
     run(str(programs / "pg_ctl"), "-D", data, "-w", "-o", options, "-l", str(folder / "log"), "start")
 
     @atexit.register
@@ -63,7 +59,7 @@ def served():
         run(str(programs / "pg_ctl"), "-D", data, "-w", "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)
 
-    address = f"host=127.0.0.1 port={port} dbname=postgres"
+    address = f"host={folder} dbname=postgres"
     with admin(f"{address} user=postgres") as connection:
         connection.execute(f"CREATE ROLE {READER} LOGIN")
         connection.execute("CREATE ROLE owner LOGIN")

@@ -52,4 +52,4 @@ def submit(*arguments: str) -> None:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TZ": "UTC",
     }
-    subprocess.run([interpreter, *arguments], check=True, cwd=ROOT, env=environment, timeout=300, capture_output=True)
+    subprocess.run([interpreter, *arguments], check=True, cwd=ROOT, env=environment, timeout=1800, capture_output=True)

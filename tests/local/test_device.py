@@ -116,9 +116,9 @@ def test_every_value_is_added_and_dropped_by_as_many_positions(d: int, k: int, m
 def test_reports_are_sets_of_the_right_size_for_any_randomness(d: int, k: int) -> None:
     law = Subset.paying(d, k, Fraction(1))
     encode, n = encoder(law), 3000
-    for read in (os.urandom, stream(2)):
-        seen = [encode(d - 1, read) for _ in range(n)]
-        assert all(report.bit_count() == k and report < 1 << d for report in seen)
+    sets = [[encode(d - 1, read) for _ in range(n)] for read in (os.urandom, stream(2), stream(5))]
+    assert all(report.bit_count() == k and report < 1 << d for seen in sets for report in seen)
+    for seen in sets[1:]:  # what the law says of the frequencies is tested where no run differs from another
         assert stats.binomtest(sum(report >> (d - 1) for report in seen), n, law.rates().true).pvalue > ALPHA
         assert stats.binomtest(sum(report & 1 for report in seen), n, law.rates().false).pvalue > ALPHA
 

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,12 +11,16 @@ from scipy import stats
 
 from tests.sampling.tree import law_of
 from tiers.errors import InvalidParameterError, NoResidualError
+from tiers.local import estimate as estimating
 from tiers.local.channel import channel, reports, step
 from tiers.local.estimate import estimate, half_width, interval, mixed_estimate, variance, variance_bound
 from tiers.local.late import Between, draw_between, members_of
+from tiers.local.local_hash import LocalHash, bucket_of
 from tiers.local.rates import Rates
-from tiers.local.signal import Signal
+from tiers.local.signal import Signal, keep
 from tiers.local.subset import Subset
+from tiers.real import exact, precision
+from tiers.sampling.bernoulli import threshold
 
 LAWS = [Subset(4, k, Signal.rational(Fraction(s))) for k, s in ((1, "1/2"), (2, "1/3"), (3, "1/4"))]
 
@@ -34,6 +39,47 @@ def test_estimates_are_unbiased_with_the_stated_variance(law: Subset) -> None:
     assert first == pytest.approx([2, 0, 1, 0], abs=1e-12)
     assert second - first**2 == pytest.approx([variance(law.rates(), n, 3) for n in (2, 0, 1, 0)], rel=1e-12)
     assert max(second - first**2) <= variance_bound(law.rates(), 3) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "1", "20", "36", "40", "50"])
+@pytest.mark.parametrize(("domain", "size"), [(2, 1), (10, 1), (100, 50), (4096, 4095)])
+def test_variances_are_exact_also_where_doubles_take_the_signal_for_0_or_1(
+    epsilon: str, domain: int, size: int
+) -> None:
+    rates = Subset.paying(domain, size, Fraction(epsilon)).rates()
+    with precision(400):
+        grown, d, k = exact(Fraction(epsilon)).exp(), exact(domain), exact(size)
+        whole = k * grown + d - k
+        true, false = k * grown / whole, (k * grown * (k - 1) + (d - k) * k) / (whole * (d - 1))
+        of_true, of_false = (float((t * (1 - t) / (true - false) ** 2).mid()) for t in (true, false))
+    assert variance(rates, 5, 5) == pytest.approx(5 * of_true, rel=1e-12, abs=0)
+    assert variance(rates, 0, 5) == pytest.approx(5 * of_false, rel=1e-12, abs=0)
+    assert rates.variance(domain) == pytest.approx(of_true + (domain - 1) * of_false, rel=1e-12, abs=0)
+
+
+def test_an_end_that_floats_put_beside_its_integer_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Means of 0.4 and 0.6 are true counts of 30 and 70; in doubles the first comes out at 30.000000000000004."""
+    monkeypatch.setattr(estimating, "beta", SimpleNamespace(ppf=lambda *_: 0.4, isf=lambda *_: 0.6))
+    assert 100 * (0.4 - 0.25) / 0.5 > 30
+    assert interval(Rates(0.75, 0.25, 0.5), 50, 100, Fraction(95, 100)) == (30, 70)
+
+
+def test_a_coin_between_rational_signals_is_placed_where_it_is_dyadic() -> None:
+    """No quotient of balls would ever tell on which side of 1/2 it is."""
+    coin = keep(Signal.rational(Fraction(1, 3)), Signal.rational(Fraction(1, 6)))
+    assert coin().is_exact()
+    assert threshold(coin, 32) == 2**31
+
+
+@pytest.mark.parametrize("buckets", [2, 3, 16, 500])
+def test_the_rates_of_a_local_hash_are_those_of_its_law_and_its_hash_is_the_upper_half(buckets: int) -> None:
+    law = LocalHash(buckets, Signal.rational(Fraction(1, 3)))
+    kept, other = (float(law.probability(0, own)) for own in (0, 1))
+    mean = float(Fraction(1, buckets))
+    assert (law.rates().true, law.rates().false) == pytest.approx((kept, mean), rel=1e-12)
+    assert law.rates().gap == pytest.approx(kept - mean, rel=1e-12)
+    assert kept + (buckets - 1) * other == pytest.approx(1, rel=1e-12)
+    assert bucket_of((1, 0), 2**32 * 7 + 2**31, buckets) == 7 % buckets
 
 
 def sums(rates: Rates, have: int, people: int) -> np.ndarray:

@@ -45,6 +45,16 @@ def test_no_chain_of_the_candidates_is_better(domain: int, menu: list[str]) -> N
     assert sum(plan.ratios) == pytest.approx(mean, rel=1e-12)
 
 
+def test_of_chains_with_the_least_worst_ratio_the_one_of_least_mean_is_taken() -> None:
+    """A dense menu: chains that tie in the worst tier differ in the others, and none may be dropped for the tie."""
+    ladder = Ladder.parse(["4", "3.5", "3", "2.5", "2", "1.5", "1", "0.5"])
+    plan = plan_hash(6, ladder, limit=16)
+    tried = [ratios(6, ladder, chain) for chain in chains(16, len(ladder))]
+    worst = min(max(each) for each in tried)
+    mean = min(sum(each) for each in tried if max(each) <= worst * (1 + 1e-12))
+    assert (max(plan.ratios), sum(plan.ratios)) == pytest.approx((worst, mean), rel=1e-12)
+
+
 def test_every_tier_keeps_its_epsilon_and_follows_from_the_one_above() -> None:
     ladder = Ladder.parse([Fraction(50 - step, 10) for step in range(0, 48, 3)])
     plan = plan_hash(300, ladder)

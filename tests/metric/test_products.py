@@ -91,6 +91,22 @@ def test_products_are_unbiased_with_the_stated_variance_and_its_estimate_is_too(
         assert product_variance_bound(grid, 1, weights) == pytest.approx(largest, abs=1e-9)
 
 
+@pytest.mark.parametrize("moved", [1e6, 3e8, 1e12])
+def test_weights_far_from_0_keep_their_variance_and_their_bar(moved: float) -> None:
+    weights = np.arange(8.0) % 2
+    line, square = Grid((8,), ONE), Grid((8, 3), ONE)
+    due, bar = product_variance_bound(line, 10**6, [weights]), half_width(line, 10**6, [weights], MISS)
+    assert product_variance_bound(line, 10**6, [weights + moved]) == pytest.approx(due)
+    assert product_variance(line, [[1], [8]], [weights + moved]) == pytest.approx(due * 2e-6)
+    assert half_width(line, 10**6, [weights + moved], MISS) == pytest.approx(bar)
+    factor = np.array([1.0, 2.0, 4.0])
+    both = product_variance_bound(square, 1, [weights + moved, factor + moved])
+    one, other = (
+        product_variance_bound(Grid((len(row),), ONE), 1, [row]) for row in (weights, factor)
+    )  # of the largest squares (moved + 1)² and (moved + 4)²
+    assert both == pytest.approx(one * (moved + 4) ** 2 + other * (moved + 1) ** 2 + one * other)
+
+
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_a_box_is_a_product_of_ranges(sizes: tuple[int, ...]) -> None:
     grid = Grid(sizes, ONE)
@@ -105,6 +121,14 @@ def test_a_box_is_a_product_of_ranges(sizes: tuple[int, ...]) -> None:
         for row in weights[1:]:
             outer = outer[..., None] * row
         assert cell_sum(grid, observed, outer) == pytest.approx(product_sum(grid, observed, weights), abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [20, 36, 38, 50])
+def test_a_range_has_a_variance_also_where_flips_are_next_to_never(epsilon: int) -> None:
+    grid, box = Grid((5, 5), Flips(Fraction(epsilon))), [(2, 4), (1, 2)]
+    each = 2 * math.exp(-epsilon)  # 1/(cosh ε − 1), to a part in e^ε
+    assert variance_bound(grid, 7, box) == pytest.approx(7 * 1.5 * each, rel=1e-8, abs=0)
+    assert variance(grid, [[3, 1], [5, 1]], box) == pytest.approx(1.5 * each + each, rel=1e-8, abs=0)
 
 
 def test_a_marginal_is_the_reports_of_one_axis() -> None:
@@ -233,3 +257,10 @@ def test_bad_input_is_one_clear_error(make: object) -> None:
     grid = Grid((3, 2), ONE)
     with pytest.raises(InvalidParameterError):
         make(grid, grid.observe(encode([[1, 1]], (3, 2))))  # type: ignore[operator]
+
+
+def test_the_bar_of_a_table_is_no_wider_than_reports_can_move_it() -> None:
+    """One corner alone counts, and every bit is in it: bit by bit the bar would be √D times as wide."""
+    grid, miss = Grid((2, 2), Flips(Fraction(1))), Fraction(1, 20)
+    found = cell_half_width(grid, 50, np.array([[1.0, -1.0], [-1.0, 1.0]]), miss)
+    assert found == pytest.approx(2 / grid.signal**2 * math.sqrt(50 * math.log(2 / 0.05) / 2), rel=1e-12)

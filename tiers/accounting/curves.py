@@ -1,5 +1,6 @@
 """What everything spent so far amounts to as (ε, δ): the Gaussian's exact curve where only Gaussians were used."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +12,7 @@ from tiers.errors import InvalidParameterError
 __all__ = ["Spent", "spent_epsilon"]
 
 _EXACT_GAUSSIAN = "gaussian"
+_DELTA_LEAST = 1e-300  # as a double just above 10⁻³⁰⁰, which is allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +49,19 @@ def spent_epsilon(steps: Sequence[Spent], delta: Fraction, reach: Fraction | int
     if not steps:
         raise InvalidParameterError("steps", "at least one", steps)
     if all(step.family == _EXACT_GAUSSIAN for step in steps):
-        return gaussian_epsilon(gaussian_mu([step.rho for step in steps], reach), float(delta)) / float(reach), "exact"
+        mu = gaussian_mu([step.rho for step in steps], reach)
+        return _over(gaussian_epsilon(mu, _double_below(positive("delta", delta))), reach), "exact"
     return zcdp_to_epsilon(sum((step.rho for step in steps), Fraction(0)), delta, reach), "formula (3)"
+
+
+def _double_below(delta: Fraction) -> float:
+    """Return the double at or below δ, so that 1 − 2⁻⁶⁰ is none that is 1; but at 10⁻³⁰⁰ the one that it stands for."""
+    chance = float(delta)
+    return chance if chance <= delta or chance <= _DELTA_LEAST else math.nextafter(chance, 0.0)
+
+
+def _over(epsilon: float, reach: Fraction | int) -> float:
+    """Return ε/reach, rounded up."""
+    share = Fraction(epsilon) / reach
+    nearest = float(share)
+    return nearest if nearest >= share else math.nextafter(nearest, math.inf)

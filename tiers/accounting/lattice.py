@@ -1,4 +1,8 @@
-"""What lattice Gaussian noise costs at every real order and every distance: within a thousandth of a Gaussian.
+"""What lattice Gaussian noise costs at every real order and every distance, at most.
+
+From σ = 2¹⁰ steps on, for changes of 64 steps to 2σ, it is within a thousandth of a Gaussian's of the same variance. Of
+fewer steps it is above that (at one step 1.7 % at σ = 2¹⁰, twofold at σ = 8), as of more (9 % at σ²/2 steps), and
+nowhere above 2.08 times a Gaussian's.
 
 Noise of variance μ (Skellam(μ/2)) is added to integers that differ by d. With a_j = log(I_j/I_(j+1)), odd about −1/2,
 the loss is L(x) = −Σ a_j over j = x − d … x − 1. Amos' bounds give a_j ≥ asinh(y), y = (j + ½)/μ, and, for j ≥ 0,
@@ -23,10 +27,11 @@ from flint import arb
 from tiers.errors import InvalidParameterError
 from tiers.real import exact, precision
 
-__all__ = ["lattice_rho"]
+__all__ = ["VARIANCES", "lattice_rho"]
 
-_VARIANCE_LEAST = Fraction(2**6)
-_VARIANCE_MOST = Fraction(10**28)
+VARIANCES = Fraction(2**6), Fraction(10**28)
+"""The least and the most that `lattice_rho` takes."""
+
 _SPARE = 24  # of the exponent K² = 2·log μ + 24: what the tail beyond K standard deviations adds is then below η/10³
 _JOINTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _BITS = 160
@@ -50,17 +55,17 @@ def lattice_rho(variance: Fraction | int, reach: int, gap: int = 1) -> Fraction:
             raise InvalidParameterError(name, "an integer ≥ 1 (steps)", value)
     if gap > reach:
         raise InvalidParameterError("gap", f"at most the reach {reach}", gap)
-    if type(variance) not in (int, Fraction) or not _VARIANCE_LEAST <= variance <= _VARIANCE_MOST:
+    if type(variance) not in (int, Fraction) or not VARIANCES[0] <= variance <= VARIANCES[1]:
         raise InvalidParameterError("variance", "a rational from 64 to 10²⁸ squared steps", variance)
     return _rho(Fraction(variance), reach, gap)
 
 
 @lru_cache(maxsize=4096)
 def _rho(variance: Fraction, reach: int, gap: int) -> Fraction:
-    y = math.ceil(math.sqrt((2 * math.log(variance) + _SPARE) * float(variance))) / variance  # below 1 from 64 on
-    eta = max(2 / variance, y * y / 6)
-    with precision(_BITS):
-        mu, at = exact(variance), exact(y)
+    with precision(_BITS):  # a level is the same on every machine: no step of it is a C library's
+        mu = exact(variance)
+        y = int(((2 * mu.log() + _SPARE) * mu).sqrt().upper().ceil().unique_fmpz()) / variance  # below 1 from 64 on
+        eta, at = max(2 / variance, y * y / 6), exact(y)
         tail = mu.sqrt() * at.sinh() * (-mu * (at * at - at.cosh() + 1)).exp()
         aside = (exact(eta) + tail) / (mu.sqrt() * gap)
         candidates = [_joined(variance, eta, reach, gap, aside, order) for order in _JOINTS]

@@ -15,6 +15,7 @@ from tiers.accounting.conversions import positive, pure_to_zcdp, zcdp_to_epsilon
 from tiers.accounting.filters import ApproxFilter, PureFilter, ZCDPFilter
 from tiers.budget import NANO, nano_up
 from tiers.errors import InvalidParameterError
+from tiers.noise.hockey import float_above
 
 __all__ = ["EVERY", "Cost", "Every", "Measure", "MetricFilter", "Reach", "cost_nano", "covers"]
 
@@ -167,7 +168,7 @@ class MetricFilter:
         """
         spent = Fraction(self.filter.spent_nano, NANO)
         if self.kind is LedgerKind.PURE or not spent:
-            return float(spent)
+            return float_above(spent)
         if isinstance(self.reach, Every):
             raise InvalidParameterError("reach", "a finite Λ for an (ε, δ) promise", self.reach.value)
         return zcdp_to_epsilon(spent, delta, self.reach)

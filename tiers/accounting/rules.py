@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tiers.accounting.charges import ChargeRule, LedgerKind, charge_nano
-from tiers.accounting.levels import tier_level
-from tiers.accounting.upgrades import conditional_charge_nano
+from tiers.accounting.levels import LevelRule, tier_level
+from tiers.accounting.upgrades import HIGHEST_RATE, conditional_charge_nano
 from tiers.errors import InvalidParameterError
 from tiers.identity import TierLaw
 from tiers.noise.tsg import TwoSidedGeometric
@@ -52,14 +52,14 @@ class RuleCosts:
     difference: int
 
 
-def rule_costs(planned: Collection[TierLaw], sold: Sequence[Sold]) -> RuleCosts:
+def rule_costs(planned: Collection[TierLaw], sold: Sequence[Sold], by: LevelRule = LevelRule.LATTICE) -> RuleCosts:
     """Return what a chain's sales cost by each rule.
 
     A tier that was added later, above what was planned, counts as reserved from the start: a reserving ledger would
     not have sold it otherwise.
 
     Args:       planned: the chain's tiers when it was opened. sold: the tiers that were sold, each once, in the order
-                of their first sales.
+                of their first sales. by: the rule of the chain's levels.
     Raises:     InvalidParameterError: nothing sold, a law twice, or one that no ledger charges for.
     Example:
         >>> from fractions import Fraction
@@ -72,8 +72,8 @@ def rule_costs(planned: Collection[TierLaw], sold: Sequence[Sold]) -> RuleCosts:
     laws = [each.law for each in sold]
     if not laws or len(set(laws)) < len(laws):
         raise InvalidParameterError("sold", "at least one tier, each once", tuple(law.identity for law in laws))
-    rho = [tier_level(LedgerKind.ZCDP, law) for law in laws]
-    top = max(tier_level(LedgerKind.ZCDP, law) for law in {*planned, *laws})
+    rho = [tier_level(LedgerKind.ZCDP, law, by) for law in laws]
+    top = max(tier_level(LedgerKind.ZCDP, law, by) for law in {*planned, *laws})
     pure = [tier_level(LedgerKind.PURE, law) for law in laws] if all(_pure(law) for law in laws) else None
     return RuleCosts(
         increment=None if pure is None else _charged(ChargeRule.INCREMENT, pure, max(pure)),
@@ -101,7 +101,8 @@ def _apart(levels: Sequence[int], sold: Sequence[Sold]) -> int:
 
 
 def _conditional(laws: Sequence[TierLaw], first: int) -> int | None:
-    """The first tier at its level and each step up at its worst loss, where a pair of inputs is a randomised bit."""
+    """The first tier at its level and each step up at its worst loss, where a pair of inputs is a randomised bit, and
+    one that doubles tell from a certain one."""
     rates = []
     for law in laws:
         if not isinstance(law.noise, TwoSidedGeometric) or law.change_set.total > 1:
@@ -109,6 +110,8 @@ def _conditional(laws: Sequence[TierLaw], first: int) -> int | None:
         rates.append(law.noise.rate)
     charged, best = first, rates[0]
     for rate in rates[1:]:
+        if rate > max(best, HIGHEST_RATE):
+            return None
         if rate > best:
             charged, best = charged + conditional_charge_nano(rate, best), rate
     return charged

@@ -19,7 +19,7 @@ from tiers.adaptive.space import Places, Space
 from tiers.adaptive.widths import confidence_each
 from tiers.errors import InvalidParameterError
 
-__all__ = ["Answer", "Asked", "ChargedRounds", "Opening", "Plan", "Run", "ask", "drawing"]
+__all__ = ["Answer", "Asked", "ChargedRounds", "Opening", "Plan", "Run", "ask", "askable", "drawing"]
 
 _Reading = TypeVar("_Reading", CountReading, DensityReading, NearestReading)
 Run: TypeAlias = Callable[[Intervals, Rounds, Estimator], Elimination]
@@ -138,17 +138,33 @@ class Asked:
         return Answer(reading, self.ended, self.members, excluded, spent, width, self.after)
 
 
-def ask(plan: Plan, phi: Lipschitz, allowed: Nanos, ledger: PeopleLedger, opening: Opening, run: Run) -> Asked:
-    """Ask everybody who can pay for a first round."""
+def askable(plan: Plan, allowed: Nanos, ledger: PeopleLedger) -> People:
+    """Return who can pay for a first round: those whose allowance, cut to what is left and to its class, is enough.
+
+    Raises:     InvalidParameterError: not an allowance for each ledger.
+    Example:
+        >>> from tiers.accounting.charges import LedgerKind
+        >>> plan = Plan(Space((Fraction(0),), Fraction(1), (100,)), Mode.DISTANCE, (Fraction(1),), 0.1)
+        >>> ledger = PeopleLedger.even(LedgerKind.ZCDP, 2, Fraction(1))
+        >>> askable(plan, np.array([10**9, plan.least - 1]), ledger).tolist()
+        [0]
+    """
     if len(allowed) != len(ledger):
         raise InvalidParameterError("people", "an allowance and a ledger each", (len(allowed), len(ledger)))
     most = np.minimum(allowed, ledger.remaining)
-    least = plan.least
-    members = np.flatnonzero(most >= least)
+    members = np.flatnonzero(most >= plan.least)
     if not len(members):
-        raise InvalidParameterError("allowances", f"at least one of {least} units or more", int(most.max(initial=0)))
+        return members
     classes, levels = budget_levels(most[members])  # rounded down to its class, an allowance may pay for no round
-    members = members[np.array(levels, np.int64)[classes] >= least]
+    return members[np.array(levels, np.int64)[classes] >= plan.least]
+
+
+def ask(plan: Plan, phi: Lipschitz, allowed: Nanos, ledger: PeopleLedger, opening: Opening, run: Run) -> Asked:
+    """Ask everybody who can pay for a first round."""
+    members, most = askable(plan, allowed, ledger), np.minimum(allowed, ledger.remaining)
+    if not len(members):
+        rule = f"at least one of {plan.least} units or more"
+        raise InvalidParameterError("allowances", rule, int(most.max(initial=0)))
     made = schedule(plan.space, plan.mode, most[members], plan.parts)
     each = confidence_each(_ELIMINATION * plan.beta, len(members), made.rounds)
     intervals = made.intervals(each)

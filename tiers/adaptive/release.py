@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tiers.accounting.charges import LedgerKind
 from tiers.accounting.people import Nanos, People, PeopleLedger
 from tiers.adaptive.rounds import Mode, Schedule
-from tiers.adaptive.space import Places, Space
+from tiers.adaptive.space import FARTHEST_STEPS, Places, Space
 from tiers.canonical import Document, canonical_bytes
 from tiers.errors import InvalidParameterError
 from tiers.noise.lattice_gaussian import LatticeGaussian
@@ -55,13 +55,18 @@ def released_values(space: Space, mode: Mode, places: Places, phi: Lipschitz | N
     """Return what noise is added to, in steps: the points themselves, or φ of each, rounded to a step.
 
     Args:       phi: of coordinates in units; it must not stretch distances (by more than half a step, for rounding).
-    Raises:     InvalidParameterError: distances without a φ, or a φ that gives NaN, infinity or another shape.
+    Raises:     InvalidParameterError: distances without a φ, a φ that gives NaN, infinity or another shape, or a space
+                so far from 0 that doubles do not tell its noise steps: neighbours would seem farther apart.
     """
     if mode is Mode.POINT:
         steps: Places = space.check(places) * space.fine
         return steps
     if phi is None:
         raise InvalidParameterError("phi", "a function of points that stretches no distance", phi)
+    if space.farthest_steps > FARTHEST_STEPS:
+        raise InvalidParameterError(
+            "space", f"coordinates within {FARTHEST_STEPS} noise steps of 0", space.farthest_steps
+        )
     found = np.asarray(phi(space.coordinates(space.check(places))), np.float64)
     if found.shape != (len(places),) or not np.isfinite(found).all():
         raise InvalidParameterError("phi", "a finite number a point", found.shape)

@@ -11,10 +11,12 @@ import numpy.typing as npt
 from tiers.accounting.conversions import is_rational
 from tiers.errors import InvalidParameterError
 
-__all__ = ["Places", "Space"]
+__all__ = ["FARTHEST_STEPS", "Places", "Space"]
 
 Places: TypeAlias = npt.NDArray[np.int64]
 _SIDE_MOST = 2**40
+FARTHEST_STEPS = 2**40
+"""How many noise steps from 0 distances are computed in doubles: they err by less than 2⁻¹⁰ of a step there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,18 @@ class Space:
     def reach_steps(self) -> int:
         """Return the diagonal of the box in noise steps, rounded up: no two places are farther apart."""
         return math.isqrt(sum(((side - 1) * self.fine) ** 2 for side in self.sides)) + 1
+
+    @property
+    def farthest_steps(self) -> int:
+        """Return how far from 0 a coordinate of a place can be, in noise steps, rounded up.
+
+        Example:
+            >>> Space((Fraction(-3),), Fraction(1, 2), (5,), fine=16).farthest_steps
+            96
+        """
+        spans = zip(self.corner, self.sides, strict=True)
+        ends = [end for low, side in spans for end in (low, low + (side - 1) * self.grain)]
+        return math.ceil(max(abs(end) for end in ends) / self.step)
 
     def locate(self, points: npt.NDArray[np.float64]) -> Places:
         """Return the nearest place of each point; points outside the box go to its edge (which stretches no distance).

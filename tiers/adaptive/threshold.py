@@ -129,7 +129,7 @@ def ending_chances(
     """Return with what chance each tier is the last one looked at: having decided rightly, and having decided wrongly.
 
     What is missing to 1 is undecided after the last tier. The tiers are a Markov chain in either direction, so the
-    chance of each value not yet decided is carried upwards, from the lowest tier on.
+    chance that a value is not yet decided, given the value, is carried upwards, from the lowest tier on.
 
     Law:        P(upper = u | lower = l) = P_upper(u)·s(l − u)/P_lower(l), s the residual between the two.
     Args:       laws, widths: lowest tier first. distance: the count less `at`; 0 is the least that is not below.
@@ -141,21 +141,18 @@ def ending_chances(
     """
     reach = 40 * max(1, math.ceil(max(law.variance() for law in laws) ** 0.5))
     steps = np.arange(-reach, reach + 1)
-    open_: npt.NDArray[np.float64] | None = None
+    open_ = np.ones(len(steps))  # of each value of the tier below, the chance that none up to it decided, given it
     found = []
     for place, (law, width) in enumerate(zip(laws, widths, strict=True)):
-        mass = _masses(law, reach)
-        if open_ is None:
-            here = mass
-        else:
+        if place:
             residual = law.residual_to(laws[place - 1])
             onto = np.array([residual.pmf(k) for k in range(reach + 1)])
-            share = np.divide(open_, _masses(laws[place - 1], reach))
-            here = mass * np.convolve(share, np.concatenate((onto[:0:-1], onto)), "same")
+            open_ = np.convolve(open_, np.concatenate((onto[:0:-1], onto)), "same")
+        here = _masses(law, reach) * open_
         above, below = distance + steps - width >= 0, distance + steps + width < 0
         ends = (float(here[above].sum()), float(here[below].sum()))
         found.append(ends if distance >= 0 else ends[::-1])
-        open_ = np.where(above | below, 0.0, here)
+        open_ = np.where(above | below, 0.0, open_)
     return tuple(found)
 
 

@@ -2,7 +2,8 @@
 
 Increments are proved in pure ledgers only: in a zCDP ledger an adaptive buyer of two tiers (ε 1/2 and 1) reaches 2 %
 above the budget, of fifty tiers 7.5 %. So there a chain is charged its best planned tier at its first sale, nothing
-afterwards, and nothing is drawn above what was reserved.
+afterwards, and nothing is drawn above what was reserved. Levels are recomputed by the newest rule that gives all that
+the chain's plans claim; A1 finds a claim that no rule gives.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ from itertools import pairwise
 
 from tiers.accounting.charges import ChargeRule, LedgerKind, charge_nano, charge_rule
 from tiers.accounting.filters import ApproxFilter, PureFilter, ZCDPFilter
-from tiers.accounting.levels import tier_level
+from tiers.accounting.levels import ANY_RULE, LevelRule, newest, tier_level
 from tiers.audit.findings import Finding
 from tiers.audit.records import joined, named
 from tiers.errors import InvalidParameterError, TierError
@@ -59,12 +60,12 @@ _level = lru_cache(maxsize=4096)(tier_level)
 
 
 @lru_cache(maxsize=4096)
-def _levels(kind: LedgerKind, laws: tuple[TierLaw, ...]) -> Mapping[str, int]:
+def _levels(kind: LedgerKind, laws: tuple[TierLaw, ...], rule: LevelRule) -> Mapping[str, int]:
     """The levels of laws by identity, without those that have none in such a ledger."""
     levels = {}
     for law in laws:
         with suppress(TierError):
-            levels[law.identity] = _level(kind, law)
+            levels[law.identity] = _level(kind, law, rule)
     return levels
 
 
@@ -75,9 +76,11 @@ def _slack(high: NoiseLaw, low: NoiseLaw) -> Fraction:
 
 @dataclass(slots=True)
 class _Chain:
-    """The laws planned by now, with the levels of those that have one, what was charged, and for which tier at most."""
+    """The laws planned by now, with the levels of those that have one and the rules they may be by; what was charged,
+    and for which tier at most."""
 
     laws: Mapping[str, TierLaw] = field(default_factory=dict)
+    by: frozenset[LevelRule] = ANY_RULE
     levels: Mapping[str, int] = field(default_factory=dict)
     charged: int = 0
     reserved: TierLaw | None = None
@@ -112,13 +115,19 @@ class Account:
         else:
             self.filter = (PureFilter if self.kind is LedgerKind.PURE else ZCDPFilter)(self.budget_nano)
 
-    def plan(self, chain: str, laws: Iterable[TierLaw], where: str) -> list[Finding]:
-        """Take in what a plan offers on a chain; find families and slack that have no sound charge in this ledger."""
+    def plan(
+        self, chain: str, laws: Iterable[TierLaw], where: str, by: frozenset[LevelRule] = ANY_RULE
+    ) -> list[Finding]:
+        """Take in what a plan offers on a chain; find families and slack that have no sound charge in this ledger.
+
+        Args:       by: the rules that give the levels which the plan claims.
+        """
         known = self._chains.setdefault(chain, _Chain())
         added = tuple(laws)
         known.laws = joined(known.laws or None, named(added))
         planned = tuple(known.laws.values())
-        known.rule, known.levels = None, _levels(self.kind, planned)
+        known.by = known.by & by or known.by
+        known.rule, known.levels = None, _levels(self.kind, planned, newest(known.by))
         fault = _fault(self.kind, planned, added)
         return [] if fault is None else [Finding("A3", fault[0], where, *fault[1:])]
 
@@ -165,8 +174,11 @@ class Account:
         if not self.sells(chain, law):
             return [Finding("A3", "planned", where, law[:12], "no earlier plan offers this law on this chain")], None
         known = self._chains[chain]
+        if known.reserved is not None and more_accurate(known.laws[law], known.reserved):
+            most = f"nothing above the reserved {known.reserved.identity[:12]}"
+            return [Finding("A3", "above-reserve", where, law[:12], most)], None
         try:
-            level = known.levels.get(law) or _level(self.kind, known.laws[law])
+            level = known.levels.get(law) or _level(self.kind, known.laws[law], newest(known.by))
             due = self._due(known, level)
         except InvalidParameterError as error:
             rule = "above-reserve" if error.name == "level" else "family"
@@ -182,7 +194,8 @@ class Account:
         rule = self._rule(chain)
         if rule is ChargeRule.INCREMENT:
             return charge_nano(rule, level, level, chain.charged)
-        top = chain.charged or max(_level(self.kind, law) for law in chain.laws.values())
+        by = newest(chain.by)
+        top = chain.charged or max(_level(self.kind, law, by) for law in chain.laws.values())
         return charge_nano(rule, level, top, chain.charged)
 
     def _rule(self, chain: _Chain) -> ChargeRule:

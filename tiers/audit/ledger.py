@@ -2,12 +2,14 @@
 
 from array import array
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tiers.accounting.charges import LedgerKind
+from tiers.accounting.levels import LevelRule, level_rules
 from tiers.audit.charges import Account
 from tiers.audit.findings import Finding
 from tiers.audit.once import Once
-from tiers.audit.records import BudgetRecord, CreditRecord, DrawRecord, PlanRecord, SaleRecord, joined
+from tiers.audit.records import BudgetRecord, ClaimedTier, CreditRecord, DrawRecord, PlanRecord, SaleRecord, joined
 from tiers.errors import TierError
 from tiers.identity import TierLaw
 
@@ -57,7 +59,10 @@ class LedgerReplay:
         self._products.setdefault(record.product, record.chain)
         self._offers[record.product] = joined(self._offers.get(record.product), record.laws)
         account = self._accounts.get(lineage)
-        return [] if account is None else account.plan(record.chain, record.laws.values(), f"leaf {record.leaf}")
+        if account is None:
+            return []
+        by = _rules(account.kind, record.tiers)
+        return account.plan(record.chain, record.laws.values(), f"leaf {record.leaf}", by)
 
     def draw(self, record: DrawRecord) -> list[Finding]:
         """Return a finding where a draw lies above what its chain reserved."""
@@ -142,3 +147,8 @@ class LedgerReplay:
 
 def _wrong(rule: str, sale: SaleRecord, claimed: str, otherwise: str) -> Finding:
     return Finding("A3", rule, f"leaf {sale.leaf}", claimed[:80], otherwise)
+
+
+@lru_cache(maxsize=4096)
+def _rules(kind: LedgerKind, tiers: tuple[ClaimedTier, ...]) -> frozenset[LevelRule]:
+    return level_rules(kind, ((tier.law, tier.level_nano) for tier in tiers))

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from tiers.accounting.charges import LedgerKind
-from tiers.accounting.levels import tier_level
+from tiers.accounting.levels import ANY_RULE, LevelRule, newest, tier_level
 from tiers.audit.findings import Finding
 from tiers.audit.records import ClaimedTier, PlanRecord, joined
 from tiers.budget import EPSILON_CEILING, EPSILON_FLOOR, decimal_text
@@ -27,7 +27,8 @@ class PlanAudit:
     def __init__(self) -> None:
         self._planned: dict[str, int] = {}
         self._laws: dict[str, Mapping[str, TierLaw]] = {}
-        self._sound: set[tuple[LedgerKind, tuple[ClaimedTier, ...]]] = set()
+        self._rules: dict[str, frozenset[LevelRule]] = {}
+        self._sound: dict[tuple[LedgerKind, tuple[ClaimedTier, ...]], frozenset[LevelRule]] = {}
         self._certificates: dict[tuple[LedgerKind, TierLaw], _Certificate] = {}
         self._steps: dict[tuple[TierLaw, TierLaw], str | None] = {}
 
@@ -41,22 +42,26 @@ class PlanAudit:
         found += _identity(plan, lineage_of_snapshot)
         before = self._laws.get(plan.chain)
         self._laws[plan.chain] = joined(before, plan.laws)
-        ladder = kind, plan.tiers
-        if before is None and ladder in self._sound:
-            return found
-        wrong = self._ladder(plan, kind)
-        if before is None and not wrong and len(self._sound) < _KEPT:
-            self._sound.add(ladder)  # a first plan is judged by its tiers alone
+        ladder, wrong = (kind, plan.tiers), list[Finding]()
+        rules = self._sound.get(ladder) if before is None else None
+        if rules is None:
+            wrong, rules = self._ladder(plan, kind)
+            if before is None and not wrong and len(self._sound) < _KEPT:
+                self._sound[ladder] = rules  # a first plan is judged by its tiers alone
+        if rules != ANY_RULE:
+            self._rules[plan.chain] = rules
         return found + wrong
 
-    def _ladder(self, plan: PlanRecord, kind: LedgerKind) -> list[Finding]:
-        found = []
+    def _ladder(self, plan: PlanRecord, kind: LedgerKind) -> tuple[list[Finding], frozenset[LevelRule]]:
+        """What is wrong with a plan's tiers, and the rules that its chain's levels may still be by."""
+        found, rules = [], self._rules.get(plan.chain, ANY_RULE)
         if len({tier.law.change_set for tier in plan.tiers}) > 1:
             found.append(Finding("A1", "one-change-set", f"leaf {plan.leaf}", "one set of change vectors", "several"))
         found += self._order(plan)
         for tier in plan.tiers:
-            found += self._tier(plan, tier, kind)
-        return found + self._ranks(plan)
+            wrong, rules = self._tier(plan, tier, kind, rules)
+            found += wrong
+        return found + self._ranks(plan), rules
 
     def _ranks(self, plan: PlanRecord) -> list[Finding]:
         """A law's rank is its place, by accuracy, among the laws that its chain's plans have named by then."""
@@ -93,44 +98,48 @@ class PlanAudit:
                 found.append(Finding("A1", "residual", where, f"tier {upper.rank} reaches {lower.rank}", witness))
         return found
 
-    def _tier(self, plan: PlanRecord, tier: ClaimedTier, kind: LedgerKind) -> list[Finding]:
+    def _tier(
+        self, plan: PlanRecord, tier: ClaimedTier, kind: LedgerKind, rules: frozenset[LevelRule]
+    ) -> tuple[list[Finding], frozenset[LevelRule]]:
         where = f"leaf {plan.leaf}, tier {tier.rank}"
         epsilon = tier.law.epsilon()
         if not EPSILON_FLOOR <= epsilon <= EPSILON_CEILING:
             limits = f"{decimal_text(EPSILON_FLOOR)} to {decimal_text(EPSILON_CEILING)}"
-            return [Finding("A1", "epsilon-range", where, f"ε of {epsilon.numerator.bit_length()} bits", limits)]
+            return [Finding("A1", "epsilon-range", where, f"ε of {epsilon.numerator.bit_length()} bits", limits)], rules
         if (kind, tier.law) not in self._certificates:
             self._certificates[kind, tier.law] = _Certificate.of(kind, tier.law)
         due = self._certificates[kind, tier.law]
         found = []
         if due.epsilon != tier.epsilon:
             found.append(Finding("A1", "guarantee", where, decimal_text(tier.epsilon), decimal_text(epsilon)))
-        if isinstance(due.level, str):
-            found.append(Finding("A1", "chargeable", where, tier.law.noise.family, due.level))
-        elif due.level != tier.level_nano:
-            found.append(Finding("A1", "level", where, str(tier.level_nano), str(due.level)))
+        if isinstance(due.levels, str):
+            found.append(Finding("A1", "chargeable", where, tier.law.noise.family, due.levels))
+        elif by := frozenset(rule for rule in rules if due.levels[rule] == tier.level_nano):
+            rules = by
+        else:
+            found.append(Finding("A1", "level", where, str(tier.level_nano), str(due.levels[newest(rules)])))
         if due.half_width != tier.half_width:
             found.append(Finding("A1", "error-bar", where, str(tier.half_width), str(due.half_width)))
         if tier.law.delta != 0 and kind is LedgerKind.PURE:
             found.append(Finding("A1", "pure", where, decimal_text(tier.law.delta), "0 in a pure ledger"))
-        return found
+        return found, rules
 
 
 @dataclass(frozen=True, slots=True)
 class _Certificate:
-    """What a law's parameters say of it; instead of a level, why the ledger has none for it."""
+    """What a law's parameters say of it; instead of its level by each rule, why the ledger has none for it."""
 
     epsilon: Fraction
-    level: int | str
+    levels: Mapping[LevelRule, int] | str
     half_width: int
 
     @classmethod
     def of(cls, kind: LedgerKind, law: TierLaw) -> "_Certificate":
         try:
-            level: int | str = tier_level(kind, law)
+            levels: Mapping[LevelRule, int] | str = {rule: tier_level(kind, law, rule) for rule in LevelRule}
         except InvalidParameterError as error:
-            level = str(error)[:200]
-        return cls(law.epsilon(), level, law.noise.half_width(CONFIDENCE))
+            levels = str(error)[:200]
+        return cls(law.epsilon(), levels, law.noise.half_width(CONFIDENCE))
 
 
 def _identity(plan: PlanRecord, lineage_of_snapshot: str | None) -> list[Finding]:

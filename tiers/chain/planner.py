@@ -88,10 +88,6 @@ class ChainPlan:
         if len({tier.law.delta for tier in self.tiers}) != 1:
             raise InvalidParameterError("delta", "one nominal δ for all tiers of a chain", "several")
 
-    def tier_of(self, law: str) -> PlannedTier | None:
-        """Return the tier whose law has this identity, if the plan has it."""
-        return next((tier for tier in self.tiers if tier.law.identity == law), None)
-
     @property
     def edges(self) -> tuple[Residual, ...]:
         """Return the residuals from each tier to the next, recomputed from the laws."""

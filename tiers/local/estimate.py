@@ -59,8 +59,7 @@ def variance(rates: Rates, true_count: int, reports: int) -> float:
         75.0
     """
     _check(np.array([true_count]), reports)
-    t, f = rates.true, rates.false
-    return (true_count * t * (1 - t) + (reports - true_count) * f * (1 - f)) / rates.gap**2
+    return (true_count * rates.kept_spread + (reports - true_count) * rates.false_spread) / rates.gap**2
 
 
 def variance_bound(rates: Rates, reports: int) -> float:

@@ -47,8 +47,8 @@ class Flips:
 
     def rates(self) -> Rates:
         """Return how often a bit that is 1, and one that is 0, is reported as 1."""
-        s = self.signal.value()
-        return Rates((1 + s) / 2, (1 - s) / 2, s)
+        s, rest = self.signal.value(), self.signal.rest()
+        return Rates((1 + s) / 2, rest / 2, s, rest / 2)
 
     def parameters(self) -> dict[str, str]:
         """Return the canonical texts that identify the mechanism."""

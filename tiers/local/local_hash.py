@@ -11,7 +11,7 @@ from tiers.errors import InvalidParameterError, NoResidualError
 from tiers.local.rates import Rates
 from tiers.local.signal import Signal
 
-__all__ = ["BUCKET_LIMIT", "LocalHash", "bucket_of", "buckets_of", "merged"]
+__all__ = ["BUCKET_LIMIT", "LocalHash", "bucket_of", "buckets_of"]
 
 BUCKET_LIMIT = 2**16
 _MASK = 2**64 - 1
@@ -54,8 +54,8 @@ class LocalHash:
 
     def rates(self) -> Rates:
         """Return how often a report covers the true value, and any other one."""
-        s, g = self.signal.value(), self.buckets
-        return Rates(s + (1 - s) / g, 1 / g, s * (g - 1) / g)
+        s, rest, g = self.signal.value(), self.signal.rest(), self.buckets
+        return Rates(s + rest / g, 1 / g, s * (g - 1) / g, rest * (g - 1) / g)
 
     def epsilon(self) -> float:
         """Return the ε that is spent, as a double."""
@@ -83,20 +83,6 @@ class LocalHash:
     def parameters(self) -> dict[str, str]:
         """Return the canonical texts that identify the mechanism."""
         return {"buckets": str(self.buckets)} | self.signal.parameters()
-
-
-def merged(law: LocalHash, buckets: int) -> LocalHash:
-    """Return the law after merging buckets: bucket b becomes b mod g′, and the signal stays.
-
-    Law:        1−t′ = (1−t)(1−1/g′)/(1−1/g).
-    Raises:     NoResidualError: g′ does not divide g.
-    Example:
-        >>> round(merged(LocalHash.paying(4, Fraction(1)), 2).rates().true, 6)
-        0.650245
-    """
-    lower = LocalHash(buckets, law.signal)
-    law.check_step(lower)
-    return lower
 
 
 def bucket_of(seed: tuple[int, int], value: int, buckets: int) -> int:

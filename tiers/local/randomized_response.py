@@ -46,8 +46,8 @@ class RandomizedResponse:
 
     def rates(self) -> Rates:
         """Return how often a report covers the true value, and any other one."""
-        s, d = self.signal.value(), self.domain_size
-        return Rates(s + (1 - s) / d, (1 - s) / d, s)
+        s, rest, d = self.signal.value(), self.signal.rest(), self.domain_size
+        return Rates(s + rest / d, rest / d, s, rest * (d - 1) / d)
 
     def epsilon(self) -> float:
         """Return the ε that is spent, as a double."""

@@ -7,11 +7,26 @@ __all__ = ["Rates"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """t, f and their difference, each by its own formula: no cancellation where signals are small."""
+    """t, f, t − f and 1 − t, each by its own formula: no cancellation where signals are small, or near 1."""
 
     true: float
     false: float
     gap: float
+    missed: float | None = None  # 1 − t, where it is known better than from t
+
+    @property
+    def kept_spread(self) -> float:
+        """Return t(1−t): how much the report of a value varies in covering it."""
+        return self.true * self._missed
+
+    @property
+    def false_spread(self) -> float:
+        """Return f(1−f), 1 − f = (t − f) + (1 − t): how much any other report varies in covering it."""
+        return self.false * (self.gap + self._missed)
+
+    @property
+    def _missed(self) -> float:
+        return 1 - self.true if self.missed is None else self.missed
 
     def variance(self, domain_size: int) -> float:
         """Return (t(1−t) + (d−1)f(1−f))/(t−f)²: one report's variance, summed over the domain.
@@ -20,5 +35,4 @@ class Rates:
             >>> Rates(0.75, 0.25, 0.5).variance(3)
             2.25
         """
-        t, f = self.true, self.false
-        return (t * (1 - t) + (domain_size - 1) * f * (1 - f)) / self.gap**2
+        return (self.kept_spread + (domain_size - 1) * self.false_spread) / self.gap**2

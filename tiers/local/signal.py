@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from flint import arb
 
 from tiers.budget import decimal_text, parse_epsilon
 from tiers.errors import InvalidParameterError, NoResidualError
-from tiers.real import Real, compare, exact, precision, to_float
+from tiers.real import Real, compare, exact, to_float
 
-__all__ = ["Signal", "keep", "share"]
+__all__ = ["Signal", "keep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,11 @@ class Signal:
 
     def value(self) -> float:
         """Return s as the nearest double: for estimates and display."""
-        return to_float(self.ball)
+        return _value(self)
+
+    def rest(self) -> float:
+        """Return 1 − s as the nearest double, which s itself has lost where it is near 1."""
+        return _rest(self)
 
     def odds_value(self) -> float:
         """Return s/(1−s) as the nearest double."""
@@ -151,7 +156,11 @@ def keep(upper: Signal, lower: Signal) -> Real:
     return lambda: lower.ball() / upper.ball()
 
 
-def share(upper: Signal, lower: Signal) -> float:
-    """Return s′/s as a double, for display."""
-    with precision(160):
-        return float(keep(upper, lower)().mid())
+@lru_cache(maxsize=1024)
+def _value(signal: Signal) -> float:
+    return to_float(signal.ball)
+
+
+@lru_cache(maxsize=1024)
+def _rest(signal: Signal) -> float:
+    return to_float(lambda: 1 / (1 + signal.odds()))

@@ -54,8 +54,9 @@ class Subset:
 
     def rates(self) -> Rates:
         """Return how often a report covers the true value, and any other one."""
-        s, d, k = self.signal.value(), self.domain_size, self.subset_size
-        return Rates(s + (1 - s) * k / d, s * (k - 1) / (d - 1) + (1 - s) * k / d, s * (d - k) / (d - 1))
+        s, rest, d, k = self.signal.value(), self.signal.rest(), self.domain_size, self.subset_size
+        true, false = s + rest * k / d, s * (k - 1) / (d - 1) + rest * k / d
+        return Rates(true, false, s * (d - k) / (d - 1), rest * (d - k) / d)
 
     def epsilon(self) -> float:
         """Return the ε that is spent, as a double."""

@@ -83,10 +83,7 @@ def product_variance(grid: Grid, values: Sequence[Sequence[int]], weights: Weigh
     places = np.asarray(values)
     rows = _checked(grid, weights)
     squares = [row[places[:, attribute] - 1] ** 2 for attribute, row in enumerate(rows)]
-    whole, known = np.ones(len(places)), np.ones(len(places))
-    for square, spread in zip(squares, _spreads(grid, rows), strict=True):
-        whole, known = whole * (square + spread), known * square
-    return float((whole - known).sum())
+    return float(_beyond(squares, _spreads(grid, rows)).sum())
 
 
 def product_variance_bound(grid: Grid, people: int, weights: Weights) -> float:
@@ -102,9 +99,8 @@ def product_variance_bound(grid: Grid, people: int, weights: Weights) -> float:
         70.73
     """
     rows = _checked(grid, weights)
-    most = [float((row**2).max()) for row in rows]
-    whole = math.prod(square + spread for square, spread in zip(most, _spreads(grid, rows), strict=True))
-    return _people(people) * (whole - math.prod(most))
+    most = [(row**2).max(keepdims=True) for row in rows]
+    return _people(people) * float(_beyond(most, _spreads(grid, rows))[0])
 
 
 def product_variance_estimate(grid: Grid, observed: Table, weights: Weights) -> float:
@@ -237,6 +233,14 @@ def _factors(grid: Grid, rows: _Rows) -> Iterator[npt.NDArray[np.float64]]:
 
 def _spreads(grid: Grid, rows: _Rows) -> list[float]:
     return [grid.excess / 2 * float(np.diff(row) @ np.diff(row)) for row in rows]
+
+
+def _beyond(squares: _Rows, spreads: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Π (square + spread) − Π square, as a sum of parts of one sign: weights far from 0 would lose the difference."""
+    known, found = np.ones(len(squares[0])), np.zeros(len(squares[0]))
+    for square, spread in zip(squares, spreads, strict=True):
+        found, known = found * (square + spread) + known * spread, known * square
+    return found
 
 
 def _people(people: int) -> int:

@@ -188,7 +188,7 @@ def variance(grid: Grid, values: Sequence[Sequence[int]], wanted: Range, *, edge
         here = (places[:, attribute] >= side[0]) & (places[:, attribute] <= side[1])
         weight *= np.where(here, *_weights(grid, attribute, side, edges=edges))
         inside &= here
-    return float((weight - inside).sum())
+    return float(np.where(inside, _inside(grid, wanted, edges=edges), weight).sum())
 
 
 def variance_bound(grid: Grid, people: int, wanted: Range, *, edges: bool = True) -> float:
@@ -203,8 +203,7 @@ def variance_bound(grid: Grid, people: int, wanted: Range, *, edges: bool = True
     if isinstance(people, bool) or not isinstance(people, int) or people < 1:
         raise InvalidParameterError("people", "at least 1", people)
     _sides(grid, wanted)
-    inside = (_weights(grid, attribute, side, edges=edges)[0] for attribute, side in enumerate(wanted))
-    return people * (math.prod(inside) - 1)
+    return people * _inside(grid, wanted, edges=edges)
 
 
 def covariance(grid: Grid, values: Sequence[Sequence[int]], one: Range, other: Range) -> float:
@@ -255,6 +254,15 @@ def _sides(grid: Grid, wanted: Range) -> list[dict[int, float]]:
     if len(wanted) != grid.attributes:
         raise InvalidParameterError("range", f"{grid.attributes} sides", len(wanted))
     return [grid.corners(attribute, side) for attribute, side in enumerate(wanted)]
+
+
+def _inside(grid: Grid, wanted: Range, *, edges: bool) -> float:
+    """Return Π_d w_d − 1 of somebody inside, w_d = 1 + the weight outside: a sum of parts, for w_d may be next to 1."""
+    found = 0.0
+    for attribute, side in enumerate(wanted):
+        beyond = _weights(grid, attribute, side, edges=edges)[1]
+        found += beyond + found * beyond
+    return found
 
 
 def _weights(grid: Grid, attribute: int, side: tuple[int, int], *, edges: bool) -> tuple[float, float]:

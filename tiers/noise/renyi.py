@@ -22,7 +22,6 @@ __all__ = ["check_order", "concentrated", "exact_or_bound", "skellam_renyi", "sk
 _ORDER_LIMIT = 1024
 _RATE_LIMIT = 10**4
 _BITS_LIMIT = 4096
-_GOOD = 46
 
 
 def check_order(alpha: Fraction | int) -> Fraction:

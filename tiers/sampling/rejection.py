@@ -17,7 +17,6 @@ from tiers.sampling.words import Words
 
 __all__ = ["LogConcaveSampler", "log_concave_sampler", "skellam_bridge_sampler", "skellam_pmf"]
 
-_FALL = 1  # the envelope's arms start where the law has fallen by about a factor e
 _RISE = Fraction(1, 2)
 
 

@@ -18,10 +18,22 @@ from tiers.local.columns.chain import Identified, report_key
 from tiers.local.signal import Signal
 from tiers.noise.law import parse_rational
 
-__all__ = ["CONFIDENCE", "Counts", "Fault", "Labels", "Law", "Mechanism", "Plan", "half_width_of", "signal_of"]
+__all__ = [
+    "CONFIDENCE",
+    "Counts",
+    "Fault",
+    "Labels",
+    "Law",
+    "Mechanism",
+    "Plan",
+    "Weights",
+    "half_width_of",
+    "signal_of",
+]
 
 Counts = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64]
+Weights: TypeAlias = Sequence[float] | npt.NDArray[np.float64]
 Law = Mapping[str, str]
 Mechanism = Literal["subset", "randomized-response", "local-hash", "mixed", "flips", "points", "singletons"]
 Fault: TypeAlias = tuple[npt.NDArray[np.bool_], str]
@@ -106,20 +118,31 @@ class Plan(ABC):
         """Return the 95 % half-width of one value's count from one report; it grows with the root of their number."""
 
     @abstractmethod
-    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
-        """Return the unbiased Σ over people of the weight of their value, and the half-width of its 95 % bar."""
+    def linear(
+        self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
+    ) -> tuple[float, float]:
+        """Return the unbiased Σ over people of their value's weight, and its bar's half-width: 95 % unless told."""
 
 
-def half_width_of(spans: Sequence[tuple[float, int]]) -> float:
-    """Return the half-width that covers a sum's error at 95 %: reports, each moving it within a span.
+def half_width_of(
+    spans: Sequence[tuple[float, int]], variances: Sequence[float] | None = None, miss: Fraction = 1 - CONFIDENCE
+) -> float:
+    """Return the half-width that covers a sum's error: reports, each moving it within a span; 95 % unless told.
 
-    Law:        √(ln(2/β)/2 · Σ n·r²), whatever the data.
-    Reference:  Hoeffding 1963, theorem 2.
+    Law:        √(ln(2/β)/2 · Σ n·r²), whatever the data; or, where no report of a span has more than its variance,
+                the lesser of that and L + √(L² + 2·ln(2/β)·Σ n·v) with L = ln(2/β)·max r/3.
+    Reference:  Hoeffding 1963, theorem 2; Boucheron, Lugosi, Massart 2013, corollary 2.11 (Bernstein).
     Example:
-        >>> round(half_width_of([(2.0, 100)]), 3)
-        27.162
+        >>> round(half_width_of([(2.0, 100)]), 3), round(half_width_of([(2.0, 100)], [0.05]), 3)
+        (27.162, 9.012)
     """
-    return math.sqrt(math.log(2 / float(1 - CONFIDENCE)) / 2 * math.fsum(n * span * span for span, n in spans))
+    logs = math.log(2 / float(miss))
+    width = math.sqrt(logs / 2 * math.fsum(n * span * span for span, n in spans))
+    if variances is None or not spans:
+        return width
+    total = math.fsum(n * variance for (_, n), variance in zip(spans, variances, strict=True))
+    linear = logs * max(span for span, _ in spans) / 3
+    return min(width, linear + math.sqrt(linear * linear + 2 * logs * total))
 
 
 def signal_of(law: Law) -> Signal:

@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from app.errors import InvalidRequestError
 from app.log.axes import Metric, metric_of
-from app.panels.plans.base import CONFIDENCE, Counts, Fault, Labels, Law, Plan, signal_of
+from app.panels.plans.base import CONFIDENCE, Counts, Fault, Labels, Law, Plan, Weights, signal_of
 from app.panels.plans.lists import Lists
 from app.panels.plans.sets import pack_sets, unpack_sets
 from tiers.budget import Ladder
@@ -134,7 +135,9 @@ class BitsPlan(FlippedPlan):
         """Return how many reports hold each threshold."""
         return self._held(raw)
 
-    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
+    def linear(
+        self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
+    ) -> tuple[float, float]:
         """Return n(w_1 + w_d)/2 + Σ_k (w_k − w_{k+1})(2c_k − n)/(2α) with its bar."""
         grid, observed = self.grid(rank), np.append(2 * counts - reports, reports).astype(np.float64)
-        return product_sum(grid, observed, [weights]), half_width(grid, reports, [weights], 1 - CONFIDENCE)
+        return product_sum(grid, observed, [weights]), half_width(grid, reports, [weights], miss)

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from app.errors import ConflictError, InvalidRequestError
 from app.panels.mechanism import read_plan
 from app.panels.plans.base import Plan
-from app.panels.plans.bits import BitsPlan
+from app.panels.plans.bits import BitsPlan, FlippedPlan
+from app.panels.plans.points import PointsPlan
 from app.panels.plans.sets import SetsPlan
 from app.panels.plans.values import ValuesPlan
 from tiers.budget import Ladder
@@ -22,11 +23,12 @@ from tiers.local.flips import Flips
 from tiers.local.randomized_response import RandomizedResponse
 from tiers.local.signal import Signal
 from tiers.local.subset import Subset
+from tiers.metric.ranges import Grid
 from tiers.sampling.words import STREAM_VERSION
 
 __all__ = ["LATE_MECHANISMS", "Menu", "law_of_late"]
 
-LATE_MECHANISMS = ("subset", "randomized-response", "flips")
+LATE_MECHANISMS = ("subset", "randomized-response", "flips", "points")
 """Those for which the conditional law of a tier between two others is proved."""
 
 
@@ -134,8 +136,8 @@ class Menu:
             lines = plan.width // 8
             words = [np.frombuffer(raw, "<u8").astype(np.uint64) for raw in parents]
             bits = between.apply(key, first * lines, *words).reshape(-1, lines)
-            spare = 64 * lines - (plan.domain_size - 1)
-            bits[:, -1] &= np.uint64(2 ** (64 - spare) - 1)
+            assert isinstance(plan, FlippedPlan)
+            bits[:, -1] &= np.uint64(2 ** (plan.bits - 64 * (lines - 1)) - 1)
             return bits.astype("<u8").tobytes()
         sets = [
             np.unpackbits(np.frombuffer(raw, np.uint8).reshape(count, -1), axis=1, bitorder="little") for raw in parents
@@ -144,6 +146,10 @@ class Menu:
         found = np.zeros((count, 8 * plan.width), np.bool_)
         found[:, : plan.domain_size] = between.apply(key, first, *inside)
         return np.packbits(found, axis=1, bitorder="little").tobytes()
+
+    def check_draws(self) -> None:
+        """Make what draws each added tier; raises as `draw` does, where no report is at hand yet."""
+        assert len(self._between) == len(self.late)
 
     @cached_property
     def _between(self) -> tuple["SetsBetween | ValuesBetween | FlipsBetween | None", ...]:
@@ -157,6 +163,8 @@ class Menu:
         match laws:
             case (Flips() as one, Flips() as two, Flips() as three):
                 return FlipsBetween(one, two, three)
+            case (Grid() as one, Grid() as two, Grid() as three):  # every axis's bits, each on its own
+                return FlipsBetween(one.flips, two.flips, three.flips)
             case (Subset() as one, Subset() as two, Subset() as three):
                 return SetsBetween(one, two, three)
             case _:
@@ -185,8 +193,11 @@ def law_of_late(menu: Menu, epsilon: Fraction) -> dict[str, str]:
         raise ConflictError("epsilon: expected one that no tier of the panel has, got another")
     if epsilon > plan.ladder.epsilons[0]:
         raise InvalidRequestError("epsilon: expected one below the top tier's: nothing above it has left a device")
-    if isinstance(plan, BitsPlan):
-        law: Flips | RandomizedResponse | Subset = Flips(epsilon)
+    law: Flips | Grid | RandomizedResponse | Subset
+    if isinstance(plan, PointsPlan):
+        law = Grid(plan.sizes, Flips(epsilon))
+    elif isinstance(plan, BitsPlan):
+        law = Flips(epsilon)
     elif isinstance(plan, ValuesPlan):
         law = RandomizedResponse.paying(plan.domain_size, epsilon)
     else:

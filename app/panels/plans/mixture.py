@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from app.panels.plans.base import Counts, Fault, Labels, Law, Plan, half_width_of
+from app.panels.plans.base import CONFIDENCE, Counts, Fault, Labels, Law, Plan, Weights, half_width_of
 from app.panels.plans.lists import Lists
-from app.panels.plans.sets import SetsPlan, chain_of, pack_sets, set_span, set_width, unpack_sets
+from app.panels.plans.sets import SetsPlan, chain_of, pack_sets, set_span, set_variance, set_width, unpack_sets
 from tiers.budget import Ladder
 from tiers.canonical import canonical_bytes
 from tiers.errors import InvalidParameterError
@@ -167,12 +167,15 @@ class MixturePlan(Plan):
             ]
         )
 
-    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
-        """Return Σ over paths of each path's own estimate; spans add up over the people on each."""
+    def linear(
+        self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
+    ) -> tuple[float, float]:
+        """Return Σ over paths of each path's own estimate; what reports may do adds up over the people on each."""
         wanted, table = np.asarray(weights, np.float64), counts.reshape(-1, 1 + self.domain_size)
         held = [(chain.laws[rank], row) for chain, row in zip(self.chains, table, strict=True) if row[0]]
         counted = mixed_estimate([(law.rates(), row[1:], int(row[0])) for law, row in held])
-        return float(wanted @ counted), half_width_of([(set_span(law, wanted), int(row[0])) for law, row in held])
+        spans = [(set_span(law, wanted), int(row[0])) for law, row in held]
+        return float(wanted @ counted), half_width_of(spans, [set_variance(law, wanted) for law, _ in held], miss)
 
     @cached_property
     def chains(self) -> tuple[SetsPlan, ...]:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from app.errors import InvalidRequestError
 from app.log.axes import AXES_LIMIT, VALUES_LIMIT
-from app.panels.plans.base import CONFIDENCE, Counts, Law, signal_of
+from app.panels.plans.base import CONFIDENCE, Counts, Law, Weights, signal_of
 from app.panels.plans.bits import FlippedPlan
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
@@ -89,11 +90,13 @@ class PointsPlan(FlippedPlan):
         """Return a tier's table of observations, from its counts: what every estimate is read off."""
         return (2 * counts - reports).astype(np.float64).reshape(self.sizes)
 
-    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
+    def linear(
+        self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
+    ) -> tuple[float, float]:
         """Return the unbiased Σ over people of their cell's weight, with its bar."""
         grid, shaped = self.grid(rank), np.asarray(weights, np.float64).reshape(self.sizes)
         total = cell_sum(grid, self.observed(counts, reports), shaped)
-        return total, cell_half_width(grid, reports, shaped, 1 - CONFIDENCE)
+        return total, cell_half_width(grid, reports, shaped, miss)
 
     def _signs(self, raw: bytes) -> list[npt.NDArray[np.int8]]:
         """Return each axis's bits as ±1, the certain one among them."""

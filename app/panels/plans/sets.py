@@ -2,12 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from app.panels.plans.base import Counts, Fault, Labels, Law, Mechanism, Plan, half_width_of, signal_of
+from app.panels.plans.base import (
+    CONFIDENCE,
+    Counts,
+    Fault,
+    Labels,
+    Law,
+    Mechanism,
+    Plan,
+    Weights,
+    half_width_of,
+    signal_of,
+)
 from app.panels.plans.lists import Lists
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
@@ -20,9 +32,20 @@ from tiers.local.menu import best_subset_size
 from tiers.local.planning import SubsetPlan
 from tiers.local.subset import Subset
 
-__all__ = ["SetsPlan", "chain_of", "pack_sets", "set_columns", "set_span", "set_width", "stored_sets", "unpack_sets"]
+__all__ = [
+    "SetsPlan",
+    "chain_of",
+    "pack_sets",
+    "set_columns",
+    "set_span",
+    "set_variance",
+    "set_width",
+    "stored_sets",
+    "unpack_sets",
+]
 
 Sets = npt.NDArray[np.unsignedinteger]
+_Sums = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -85,10 +108,13 @@ class SetsPlan(Plan):
         """Return the half-width of one count from one report."""
         return half_width_of([(1 / self.laws[rank].rates().gap, 1)])
 
-    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
+    def linear(
+        self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
+    ) -> tuple[float, float]:
         """Return Σ_v w_v(c_v − n·f)/(t−f) with its bar."""
         wanted, law = np.asarray(weights, np.float64), self.laws[rank]
-        return float(wanted @ estimate(law.rates(), counts, reports)), half_width_of([(set_span(law, wanted), reports)])
+        width = half_width_of([(set_span(law, wanted), reports)], [set_variance(law, wanted)], miss)
+        return float(wanted @ estimate(law.rates(), counts, reports)), width
 
     @cached_property
     def steps(self) -> tuple[SmallStep | LargeStep, ...]:
@@ -140,6 +166,34 @@ def set_span(law: Subset, weights: npt.NDArray[np.float64]) -> float:
     """Return how far one report can move Σ w: the largest k weights less the smallest k, over t − f."""
     ordered, size = np.sort(weights), law.subset_size
     return float(ordered[-size:].sum() - ordered[:size].sum()) / law.rates().gap
+
+
+def set_variance(law: Subset, weights: npt.NDArray[np.float64]) -> float:
+    """Return the most that one report's part of Σ w varies, over the values that may be true.
+
+    Law:        with R the report, s the signal and k its size: of (Σ_{v in R} w_v)/(t − f) the variance is
+                (s·V₁ + (1−s)·V₀ + s(1−s)·(M₁ − M₀)²)/(t − f)², with M₁, V₁ those of a uniform k-set that holds the true
+                value, and M₀, V₀ those of any k-set.
+    Example:
+        >>> from fractions import Fraction
+        >>> law = Subset.paying(9, 2, Fraction(1))
+        >>> set_variance(law, np.ones(9))  # every report holds two values
+        0.0
+    """
+    d, k, s = law.domain_size, law.subset_size, float(law.signal.value())
+    weights = weights - weights.mean()  # a set holds k of them: this moves every sum alike, and rounding less
+    total, squares = weights.sum(keepdims=True), (weights * weights).sum(keepdims=True)
+    mean, spread = _drawn(d, k, total, squares)
+    kept, apart = _drawn(d - 1, k - 1, total - weights, squares - weights * weights)
+    varied = s * apart + (1 - s) * spread + s * (1 - s) * (weights + kept - mean) ** 2
+    return float(varied.max()) / law.rates().gap ** 2
+
+
+def _drawn(among: int, size: int, total: _Sums, squares: _Sums) -> tuple[_Sums, _Sums]:
+    """Mean and variance of a uniform set of `size` of `among` weights, by their sum and that of their squares."""
+    mean = total / among
+    thinned = size * (among - size) / (among - 1) if among > 1 else 0.0
+    return size * mean, thinned * np.maximum(squares / among - mean * mean, 0.0)
 
 
 def pack_sets(

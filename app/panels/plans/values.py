@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from app.panels.plans.base import Counts, Fault, Labels, Law, Plan, half_width_of, signal_of
+from app.panels.plans.base import CONFIDENCE, Counts, Fault, Labels, Law, Plan, Weights, half_width_of, signal_of
 from app.panels.plans.lists import Lists
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
@@ -101,11 +102,13 @@ class ValuesPlan(Plan):
         """Return the half-width of one count from one report."""
         return half_width_of([(1 / self.laws[rank].rates().gap, 1)])
 
-    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
+    def linear(
+        self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
+    ) -> tuple[float, float]:
         """Return Σ_v w_v(c_v − n·f)/(t−f) with its bar: a report moves it within (max w − min w)/(t−f)."""
         wanted, rates = np.asarray(weights, np.float64), self.tiers[rank].rates()
         span = float(np.ptp(wanted)) / rates.gap
-        return float(wanted @ estimate(rates, counts, reports)), half_width_of([(span, reports)])
+        return float(wanted @ estimate(rates, counts, reports)), half_width_of([(span, reports)], miss=miss)
 
     @cached_property
     def _steps(self) -> tuple[ValueStep, ...]:
@@ -206,7 +209,9 @@ class HashesPlan(Plan):
         """Return the half-width of one count from one report."""
         return half_width_of([(1 / self.laws[rank].rates().gap, 1)])
 
-    def linear(self, rank: int, counts: Counts, reports: int, weights: Sequence[float]) -> tuple[float, float]:
+    def linear(
+        self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
+    ) -> tuple[float, float]:
         """Return n·m + Σ_v (w_v − m)(c_v − n·f)/(t−f), m the weights' median, with its bar.
 
         Law:        Σ_v x_v = n is known, so any m is unbiased; a report covers any set of values, so that it moves the
@@ -219,7 +224,7 @@ class HashesPlan(Plan):
         wanted, rates = np.asarray(weights, np.float64), self.laws[rank].rates()
         middle = float(np.median(wanted))
         total = reports * middle + float((wanted - middle) @ estimate(rates, counts, reports))
-        return total, half_width_of([(float(np.abs(wanted - middle).sum()) / rates.gap, reports)])
+        return total, half_width_of([(float(np.abs(wanted - middle).sum()) / rates.gap, reports)], miss=miss)
 
     @cached_property
     def _steps(self) -> tuple[ValueStep, ...]:

@@ -1,12 +1,12 @@
-"""Panels that an audit stopped: nothing more of them is sold; the stop and its thaw are leaves, as a chain's are."""
+"""Panels of either kind that an audit stopped: nothing more of them is sold; stop and thaw are leaves, as a chain's."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select
+from sqlalchemy import Connection, bindparam, delete, func, select, union_all
 
-from app.audit.answering import concerns, is_panel
+from app.audit.answering import concerns, is_panel, panels_opened
 from app.errors import ChainFrozenError, ConflictError
 from app.keyring import Keyring
 from app.log.journal import append
@@ -20,7 +20,6 @@ from tiers.audit.findings import Finding
 __all__ = [
     "body_at",
     "count_stopped",
-    "location_of_finding",
     "panel_of_finding",
     "refuse_stopped",
     "stop",
@@ -30,7 +29,7 @@ __all__ = [
 
 _TEXT = 80
 _STOPPED = select(panel_stops.c.panel_id).where(panel_stops.c.panel_id == bindparam("panel"))
-_KNOWN = select(panels.c.id).where(panels.c.id == bindparam("panel"))
+_KNOWN = union_all(*(select(each.c.id).where(each.c.id == bindparam("panel")) for each in (panels, location_panels)))
 
 
 def stop(
@@ -47,7 +46,7 @@ def stop(
     Args:       found_by: the id of a report. spared: whether a finding has been answered on a panel.
     """
     wanted: dict[str, Finding] = {}
-    everything = list(connection.execute(select(panels.c.id).where(panels.c.leaf_index.is_not(None))).scalars())
+    everything = panels_opened(connection)
     for finding in findings:
         named = panel_of_finding(connection, finding)
         of_log = named is None and finding.chain is None
@@ -122,7 +121,7 @@ def refuse_stopped(connection: Connection, panel: str) -> None:
 
 
 def panel_of_finding(connection: Connection, finding: Finding) -> str | None:
-    """Return the panel that a finding is about, by its round or its leaf; none where the store knows no such panel."""
+    """Return the panel that a finding is about, by its round, question or leaf; none where the store has no such."""
     if finding.chain is not None:
         return None
     named = finding.where.partition("/")[0] if is_panel(finding.where) else None
@@ -130,17 +129,6 @@ def panel_of_finding(connection: Connection, finding: Finding) -> str | None:
         named = _panel_at(connection, finding.where)
     known = named is not None and connection.execute(_KNOWN, {"panel": named}).one_or_none() is not None
     return named if known else None
-
-
-def location_of_finding(connection: Connection, finding: Finding) -> str | None:
-    """Return the location panel that a finding is about, as `panel_of_finding`."""
-    if finding.chain is not None:
-        return None
-    named = finding.where.partition("/")[0] if finding.where.startswith("location_") else None
-    if named is None and finding.where.startswith("leaf "):
-        named = _panel_at(connection, finding.where)
-    known = select(location_panels.c.id).where(location_panels.c.id == named)
-    return named if named is not None and connection.execute(known).one_or_none() is not None else None
 
 
 def body_at(connection: Connection, where: str) -> bytes | None:
