@@ -163,7 +163,7 @@ def test_two_late_tiers_at_once_are_drawn_one_after_the_other(fair: Fair, monkey
         return made
 
     monkeypatch.setattr(fair.market.engine, "compute", together)
-    monkeypatch.setattr(fair.market, "_drawing", Unlocked())
+    monkeypatch.setattr(fair.market.turns, "_lines", Unlocked())
     monkeypatch.setattr(fair.market.turns, "held", lambda *_: nullcontext())
     buyers = [fair.person(), fair.person()]
     quotes = [fair.quote(buyer, late, epsilon) for buyer, epsilon in zip(buyers, ("1.5", "1"), strict=True)]
@@ -174,10 +174,10 @@ def test_two_late_tiers_at_once_are_drawn_one_after_the_other(fair: Fair, monkey
     verified(fair)
 
 
-class Unlocked(dict[str, Any]):
+class Unlocked(dict[tuple[str, str], Any]):
     """Locks that nobody waits for: as if each order were in a process of its own."""
 
-    def setdefault(self, _key: str, _default: Any = None) -> "Unlocked":
+    def setdefault(self, _key: tuple[str, str], _default: Any = None) -> "Unlocked":
         return self
 
     async def __aenter__(self) -> None:
