@@ -47,9 +47,10 @@ class JobsQuery(IdPageQuery, frozen=True, kw_only=True):
 
 
 class PanelsQuery(PageQuery, frozen=True, kw_only=True):
-    """Panels: `q` holds words that all occur."""
+    """Panels on sale, or off it: `q` holds words that all occur."""
 
     q: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*\Z")] = ""
+    on_sale: bool = True
 
 
 class RulesQuery(_Query, frozen=True, kw_only=True):

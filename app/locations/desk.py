@@ -9,6 +9,8 @@ import numpy as np
 from sqlalchemy import Connection, Row, select
 
 from app.audit.stopping import refuse_stopped
+from app.auth.accounts import Caller
+from app.catalog.panel_states import refuse_off_sale
 from app.errors import BudgetRefusedError, ConflictError, NotFoundError
 from app.keyring import Keyring
 from app.ledger.budget import nano_text
@@ -67,6 +69,7 @@ class LocationPanel:
     epoch: int
     answered: int
     leaf_index: int
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,10 @@ class Settled:
     leaf: LocationAnswerLeaf
 
 
-def location_of(connection: Connection, panel: str) -> LocationPanel:
-    """Return a location panel; raises NotFoundError."""
+def location_of(connection: Connection, panel: str, owner: Caller | None = None) -> LocationPanel:
+    """Return a location panel; raises NotFoundError where there is none, or none of this owner's."""
     row = connection.execute(select(location_panels).where(location_panels.c.id == panel)).one_or_none()
-    if row is None:
+    if row is None or (owner is not None and row.owner_id != owner.id):
         raise NotFoundError("location panel: expected an existing id, got another")
     axes = msgspec.json.decode(row.axes_json, type=tuple[LocationAxis, ...])
     ends = [tuple(coordinate_of(name, getattr(axis, name)) for axis in axes) for name in ("low", "high")]
@@ -98,7 +101,7 @@ def location_of(connection: Connection, panel: str) -> LocationPanel:
     terms = Terms(space, row.people, *budget, beta, row.rounds)
     prices = msgspec.json.decode(row.prices_json, type=dict[str, int])
     named = (row.id, row.owner_id, row.dataset_id, row.snapshot_id, row.title, row.unit)
-    kept = (row.currency, row.licence, row.epoch, row.answered, row.leaf_index)
+    kept = (row.currency, row.licence, row.epoch, row.answered, row.leaf_index, row.state)
     return LocationPanel(*named, axes, terms, prices, *kept)
 
 
@@ -186,11 +189,12 @@ def charge_round(
     The ledger that admitted the charges is that of `panel.answered` questions and of this one's rounds before: where
     another process was faster, nothing is written.
 
-    Raises:     ConflictError: other questions were answered meanwhile, or the round is charged. ChainFrozenError: an
-                audit stopped the panel.
+    Raises:     ConflictError: other questions were answered meanwhile, the round is charged, or the panel is off sale.
+                ChainFrozenError: an audit stopped the panel.
     """
     refuse_stopped(connection, panel.id)
     row = connection.execute(select(location_panels).where(location_panels.c.id == panel.id)).one()
+    refuse_off_sale(row.state)
     known = query_of(connection, panel.id, due.query)
     rounds = charged_rounds(connection, keyring, panel, due.query)
     if row.answered != panel.answered or len(rounds) != place or (known is None) != (place == 0):

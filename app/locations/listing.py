@@ -8,8 +8,9 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from app.auth.accounts import Caller
+from app.catalog.products import LIVE, RETIRED
 from app.catalog.search import folded
-from app.errors import IntegrityError, NotFoundError
+from app.errors import IntegrityError
 from app.keyring import Keyring
 from app.ledger.budget import nano_text
 from app.locations.desk import LocationPanel, charged_rounds, ledger_of, location_of
@@ -26,10 +27,16 @@ __all__ = ["ledger_view", "location_view", "locations_after", "promise_view"]
 _DIGITS = 10**6
 
 
-def locations_after(connection: Connection, words: str, *, after: int, count: int) -> list[LocationView]:
-    """Return up to `count` panels whose title, unit or axes hold every word, in the log's order, after leaf `after`."""
+def locations_after(
+    connection: Connection, words: str, *, after: int, count: int, on_sale: bool = True
+) -> list[LocationView]:
+    """Return up to `count` panels whose title, unit or axes hold every word, in the log's order, after leaf `after`.
+
+    Args:       on_sale: those on sale, or those off it.
+    """
     columns = (location_panels.c.id, location_panels.c.title, location_panels.c.unit, location_panels.c.axes_json)
     wanted = select(*columns).where(location_panels.c.leaf_index > after)
+    wanted = wanted.where(location_panels.c.state == (LIVE if on_sale else RETIRED))
     sought, found = folded(words).split(), list[LocationView]()
     for row in connection.execute(wanted.order_by(location_panels.c.leaf_index)):
         axes = msgspec.json.decode(row.axes_json, type=list[LocationAxis])
@@ -60,6 +67,7 @@ def location_view(panel: LocationPanel) -> LocationView:
         currency=panel.currency,
         licence=panel.licence,
         answered=panel.answered,
+        state=panel.state,
     )
 
 
@@ -86,9 +94,7 @@ def promise_view(panel: LocationPanel) -> LocationPromiseView:
 
 def ledger_view(connection: Connection, keyring: Keyring, owner: Caller, panel: str) -> LocationLedgerView:
     """Return what people's budgets come to; raises NotFoundError for another's panel."""
-    found = location_of(connection, panel)
-    if found.owner != owner.id:
-        raise NotFoundError("location panel: expected an existing id, got another")
+    found = location_of(connection, panel, owner)
     ledger = ledger_of(connection, keyring, found)
     left, people = ledger.remaining, found.terms.people
     whole, payable = _total(left), _payable(connection, keyring, found, ledger.spent)

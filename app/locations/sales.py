@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from app.audit.stopping import refuse_stopped
 from app.auth.accounts import Caller
+from app.catalog.panel_states import refuse_off_sale
 from app.clock import later, new_id, time_text
 from app.engine.kept import QUOTE_SECONDS, drop_lapsed, ordered_before, panel_quote, quote_lines
 from app.engine.quoting import check_licence, confirm_quote
@@ -99,7 +100,7 @@ def offer(
 
     Args:       askable: how many people can be asked, for the caller to know.
     Raises:     InvalidRequestError: a budget that no question may have. NotFoundError: a kind that the panel does not
-                sell. ChainFrozenError, CurrencyMismatchError.
+                sell. ConflictError: the panel is off sale. ChainFrozenError, CurrencyMismatchError.
     """
     text = question_text(asked)
     check_budget(panel.terms, budget_nano)
@@ -258,6 +259,7 @@ def _placed(
 
 def _price(connection: Connection, caller: Caller, panel: LocationPanel, text: str, budget_nano: int) -> Quote:
     """Return what a question costs a caller now: nothing where its answer is held."""
+    refuse_off_sale(panel.state)
     refuse_stopped(connection, panel.id)
     kind = kind_of(read_question(text))
     if kind not in panel.prices:

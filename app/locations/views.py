@@ -36,7 +36,10 @@ class LocationPromiseView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocationView(msgspec.Struct, frozen=True, kw_only=True):
-    """A location panel as everybody sees it: who is in it is public, where they are is not."""
+    """A location panel as everybody sees it: who is in it is public, where they are is not.
+
+    `state`: `live`, or `retired`: off sale.
+    """
 
     panel: str
     leaf_index: int
@@ -54,6 +57,7 @@ class LocationView(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     licence: str
     answered: int
+    state: str
 
 
 class LocationOpenedView(msgspec.Struct, frozen=True, kw_only=True):

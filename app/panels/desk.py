@@ -50,6 +50,7 @@ class Panel:
     epoch: int
     round: int
     leaf_index: int | None
+    state: str
     axes: tuple[Axis, ...] = ()
 
     @property
@@ -102,7 +103,7 @@ def panel_of(connection: Connection, panel: str, owner: Caller | None = None) ->
     epsilons = msgspec.json.decode(row.menu_json, type=tuple[str, ...])
     menu = _menu(mechanism, size, epsilons, row.laws_json, row.late_tiers)
     prices = msgspec.json.decode(row.prices_json, type=tuple[int, ...])
-    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index)
+    kept = (row.currency, row.licence, row.budget_nano, row.epoch, row.round, row.leaf_index, row.state)
     return Panel(row.id, row.owner_id, row.title, domain, menu, prices, *kept, axes=axes)
 
 

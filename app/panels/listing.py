@@ -5,6 +5,7 @@ from fractions import Fraction
 import msgspec
 from sqlalchemy import Connection, select
 
+from app.catalog.products import LIVE, RETIRED
 from app.catalog.search import folded
 from app.ledger.budget import nano_text
 from app.log.axes import read_axes
@@ -16,10 +17,16 @@ from tiers.budget import decimal_text
 __all__ = ["panel_view", "panels_after"]
 
 
-def panels_after(connection: Connection, words: str, *, after: int, count: int) -> list[PanelView]:
-    """Return up to `count` panels whose title or values hold every word, in the log's order, after leaf `after`."""
+def panels_after(
+    connection: Connection, words: str, *, after: int, count: int, on_sale: bool = True
+) -> list[PanelView]:
+    """Return up to `count` panels whose title or values hold every word, in the log's order, after leaf `after`.
+
+    Args:       on_sale: those on sale, or those off it.
+    """
     columns = (panels.c.id, panels.c.title, panels.c.domain_json, panels.c.axes_json)
     wanted = select(*columns).where(panels.c.leaf_index > after)
+    wanted = wanted.where(panels.c.state == (LIVE if on_sale else RETIRED))
     sought, found = folded(words).split(), list[PanelView]()
     for row in connection.execute(wanted.order_by(panels.c.leaf_index)):
         axes = read_axes(row.axes_json)
@@ -64,6 +71,7 @@ def panel_view(connection: Connection, panel: str) -> PanelView:
         ],
         currency=found.currency,
         licence=found.licence,
+        state=found.state,
         budget=nano_text(found.budget_nano),
         budget_across=None if plan.metric is None else plan.metric.across(Fraction(found.budget_nano, 10**9)),
         open_round=found.round,

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, select
 
 from app.audit.stopping import refuse_stopped
 from app.auth.accounts import Caller, Role
+from app.catalog.panel_states import refuse_off_sale
 from app.clock import later, new_id, time_text
 from app.engine.kept import QUOTE_SECONDS, drop_lapsed, ordered_before, panel_quote, quote_lines
 from app.engine.quoting import check_licence, confirm_quote
@@ -222,6 +223,7 @@ def _placed(connection: Connection, keyring: Keyring, panel: Panel, row: "Row[An
 
 
 def _on_sale(connection: Connection, panel: Panel, number: int) -> "Row[Any]":
+    refuse_off_sale(panel.state)
     refuse_stopped(connection, panel.id)
     row = round_of(connection, panel.id, number)
     record_of(row)

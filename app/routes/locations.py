@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from app.asks import PanelsQuery
 from app.auth.accounts import Caller, Role
 from app.catalog.datasets import nano_of
+from app.catalog.panel_states import move_panel
 from app.engines.errors import EngineError
 from app.errors import (
     BudgetRefusedError,
@@ -45,9 +46,20 @@ from app.routes.accounts import EVERYBODY
 from app.routes.paging import page, read_query
 from app.routes.representation import streamed
 from app.routes.trade import begun_job, idempotency_key, waits_for_no_draw
-from app.wire import OrderRequest
+from app.store.location_schema import location_panels
+from app.wire import OrderRequest, StateRequest
 
-__all__ = ["answer", "ledger", "location", "locations", "open_location", "order", "quote", "replay"]
+__all__ = [
+    "answer",
+    "change_location_state",
+    "ledger",
+    "location",
+    "locations",
+    "open_location",
+    "order",
+    "quote",
+    "replay",
+]
 
 _BUYERS = (Role.BUYER,)
 _UNREAD = (EngineError, SnapshotAbsentError)
@@ -72,11 +84,13 @@ async def locations(
 ) -> Response[list[LocationView]]:
     """Return location panels in the order in which they opened, in pages: `after` is the last `leaf_index` seen.
 
-    `q`: words that all occur in the title, the unit or the names of the axes.
+    `q`: words that all occur in the title, the unit or the names of the axes. `on_sale=false`: those off sale.
     """
     wanted = read_query(request, PanelsQuery)
     found = await market.database.read(
-        lambda connection: locations_after(connection, wanted.q, after=wanted.after, count=wanted.count + 1)
+        lambda connection: locations_after(
+            connection, wanted.q, after=wanted.after, count=wanted.count + 1, on_sale=wanted.on_sale
+        )
     )
     return page(request, found, wanted.count, lambda each: each.leaf_index)
 
@@ -85,6 +99,27 @@ async def locations(
 async def location(location: FromPath[str], market: NamedDependency[Market]) -> LocationView:
     """Return a location panel: its space, what ρ promises in it, how people are asked, and prices by kind."""
     return await market.database.read(lambda connection: location_view(location_of(connection, location)))
+
+
+@post(
+    "/v1/locations/{location:str}/state",
+    opt={"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)},
+    status_code=201,
+)
+async def change_location_state(
+    request: Request[Caller, Any, Any],
+    location: FromPath[str],
+    data: JSONBody[StateRequest],
+    market: NamedDependency[Market],
+) -> LocationView:
+    """Take a location panel off sale, or put it on sale again; off sale nobody is asked, and answers stay held."""
+
+    def work(connection: Connection) -> LocationView:
+        found = location_of(connection, location, request.user)
+        move_panel(connection, location_panels, found.id, found.state, data.state)
+        return location_view(location_of(connection, location))
+
+    return await market.database.write(work)
 
 
 @get("/v1/locations/{location:str}/ledger", opt={"roles": (Role.OWNER,)})
@@ -98,7 +133,7 @@ async def ledger(
 
 @post(
     "/v1/locations/{location:str}/quotes",
-    opt={"roles": _BUYERS, "refuses": (BudgetRefusedError, ChainFrozenError, NotFoundError)},
+    opt={"roles": _BUYERS, "refuses": (BudgetRefusedError, ChainFrozenError, ConflictError, NotFoundError)},
     status_code=201,
 )
 async def quote(

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from app.asks import PanelsQuery
 from app.auth.accounts import Caller, Role
+from app.catalog.panel_states import move_panel
 from app.clock import time_text
 from app.errors import (
     ChainFrozenError,
@@ -36,6 +37,7 @@ from app.routes.accounts import EVERYBODY
 from app.routes.paging import page, read_query
 from app.routes.representation import asked_format, represent, streamed
 from app.routes.trade import TRADERS, idempotency_key
+from app.store.panel_schema import panels as stored_panels
 from app.views import PanelDeliveryView, PanelPlacedView, PanelQuoteView, PanelReadingView, PanelView
 from app.wire import (
     OrderRequest,
@@ -43,11 +45,13 @@ from app.wire import (
     PanelReadingRequest,
     PanelReportsRequest,
     PanelRequest,
+    StateRequest,
     TierRequest,
 )
 
 __all__ = [
     "add_tier",
+    "change_panel_state",
     "close",
     "deliver",
     "open_panel",
@@ -119,15 +123,34 @@ async def add_tier(
     return await market.turns.in_line("panel", panel, partial(acts.add_tier, market, request.user, panel, data))
 
 
+@post("/v1/panels/{panel:str}/state", opt=_OWNERS, status_code=201)
+async def change_panel_state(
+    request: Request[Caller, Any, Any],
+    panel: FromPath[str],
+    data: JSONBody[StateRequest],
+    market: NamedDependency[Market],
+) -> PanelView:
+    """Take a panel off sale, or put it on sale again; it takes reports as before, and what was sold stays sold."""
+
+    def work(connection: Connection) -> PanelView:
+        found = desk.panel_of(connection, panel, request.user)
+        move_panel(connection, stored_panels, found.id, found.state, data.state)
+        return listing.panel_view(connection, panel)
+
+    return await market.database.write(work)
+
+
 @get("/v1/panels", opt={"roles": EVERYBODY, "query": PanelsQuery})
 async def panels(request: Request[Caller, Any, Any], market: NamedDependency[Market]) -> Response[list[PanelView]]:
     """Return panels in the order in which they opened, in pages: `after` is the last `leaf_index` seen.
 
-    `q`: words that all occur in the title or among the values.
+    `q`: words that all occur in the title or among the values. `on_sale=false`: those that are off sale.
     """
     wanted = read_query(request, PanelsQuery)
     found = await market.database.read(
-        lambda connection: listing.panels_after(connection, wanted.q, after=wanted.after, count=wanted.count + 1)
+        lambda connection: listing.panels_after(
+            connection, wanted.q, after=wanted.after, count=wanted.count + 1, on_sale=wanted.on_sale
+        )
     )
     return page(request, found, wanted.count, lambda each: each.leaf_index or 0)
 

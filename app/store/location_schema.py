@@ -44,6 +44,7 @@ location_panels = Table(
     Column("answered", Integer, nullable=False),
     Column("sealed_spent", LargeBinary, nullable=False),
     Column("leaf_index", BigInteger, nullable=False, unique=True),
+    Column("state", String(12), nullable=False, server_default="live"),
     Column("created_at", String(32), nullable=False),
     CheckConstraint("people > 0", name="somebody"),
     CheckConstraint("query_nano > 0 AND query_nano <= budget_nano", name="within_budget"),

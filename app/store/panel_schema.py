@@ -40,6 +40,7 @@ panels = Table(
     Column("axes_json", Text),
     Column("leaf_index", BigInteger, index=True),
     Column("late_tiers", Integer, nullable=False, server_default="0"),
+    Column("state", String(12), nullable=False, server_default="live"),
     Column("created_at", String(32), nullable=False),
 )
 

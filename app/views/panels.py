@@ -51,6 +51,7 @@ class PanelView(msgspec.Struct, frozen=True, kw_only=True):
 
     A grid's domain is empty and its `axes` are not. `metric` is the distance whose every step ε is promised for;
     `budget` is then a step's too, and `budget_across` what all rounds promise the two values farthest apart.
+    `state`: `live`, or `retired`: off sale.
     """
 
     panel: str
@@ -66,6 +67,7 @@ class PanelView(msgspec.Struct, frozen=True, kw_only=True):
     tiers: list[PanelTierView]
     currency: str
     licence: str
+    state: str
     budget: str
     budget_across: str | None
     open_round: int

@@ -11,7 +11,7 @@ __all__ = ["BookRequest", "ProductRequest", "RehearsalRequest", "StateRequest", 
 
 
 class StateRequest(RequestBody, frozen=True, kw_only=True):
-    """Where a product goes: on sale or off it."""
+    """Where a product, a bundle or a panel goes: on sale or off it."""
 
     state: Literal["live", "retired"]
 

@@ -17,7 +17,7 @@ from app.locations.wire import AskedQuestion, DensityQuestion, DiscQuestion, Nea
 RUNS, BETA = 250, Fraction(1, 5)
 POINT = ("50", "50")
 TERMS = Terms(space_of((Fraction(0),) * 2, (Fraction(100),) * 2, Fraction(1, 100)), 30, 10**9, 10**9, BETA, 4)
-PANEL = LocationPanel("location_1", "o", "d", "s", "t", "km", (), TERMS, {"range": 1}, "EUR", "l", 1, 0, 0)
+PANEL = LocationPanel("location_1", "o", "d", "s", "t", "km", (), TERMS, {"range": 1}, "EUR", "l", 1, 0, 0, "live")
 PLACES = np.random.default_rng(11).integers(4000, 6001, (30, 2)).astype(np.int64)
 AWAY = np.hypot(*(PLACES / 100 - 50).T)
 
