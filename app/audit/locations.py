@@ -14,7 +14,6 @@ from app.locations.questions import canonical, kind_of, query_identity, question
 from app.locations.terms import LAW, MEASURE, Terms, coordinate_of, list_price, space_of
 from app.log.leaves import PlanLeaf
 from app.log.location_leaves import LocationAnswerLeaf, LocationLeaf, LocationSaleLeaf
-from tiers.adaptive.rounds import round_law
 from tiers.audit.findings import Finding
 from tiers.budget import decimal_text
 
@@ -96,7 +95,7 @@ class LocationAudit:
         need(fits, "A3", "rounds", str(asked_each), "never more people than before, nobody, or more rounds")
         if not (payable and fits):
             return found
-        most = [_most(terms, leaf.budget_nano, place) for place in range(len(leaf.rounds))]
+        most = [int(budget * part) for part in terms.plan.parts[: len(leaf.rounds)]]  # by class, less may cost more
         charged = [each.most_nano for each in leaf.rounds]
         within = all(0 < one <= two for one, two in zip(charged, most, strict=True))
         need(within, "A3", "round-charge", str(charged), f"at most {most}")
@@ -130,8 +129,3 @@ def _terms(leaf: LocationLeaf) -> Terms:
     space = space_of(low, high, coordinate_of("grain", leaf.space.grain))
     beta = coordinate_of("beta", leaf.beta)
     return Terms(space, leaf.people, leaf.budget_nano, leaf.query_nano, beta, leaf.rounds)
-
-
-def _most(terms: Terms, budget_nano: int, place: int) -> int:
-    """Return what a round costs somebody who may spend all of a question's budget: nobody is charged more."""
-    return round_law(int(budget_nano * terms.plan.parts[place]), terms.space, terms.plan.mode).cost_nano

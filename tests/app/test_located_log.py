@@ -4,18 +4,31 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from app.audit.locations import LocationAudit
 from app.audit.reports import audit_market
 from app.audit.verify import verify_export
-from app.locations.questions import query_identity
+from app.locations.questions import ask_rounds, canonical, phi_of, query_identity, question_text
+from app.locations.terms import LAW, MEASURE, Terms, space_of
+from app.locations.wire import DiscQuestion
 from app.log.leaves import SnapshotLeaf, decode
-from app.log.location_leaves import LocationAnswerLeaf, LocationLeaf, LocationRound, LocationSaleLeaf
+from app.log.location_leaves import (
+    LocationAnswerLeaf,
+    LocationLeaf,
+    LocationRound,
+    LocationSaleLeaf,
+    LocationSpace,
+)
 from app.store.location_schema import location_rounds
 from tests.app.locating import buy, opened, quoted
 from tests.conftest import Fair
-from tiers.budget import NANO
+from tiers.adaptive.asking import drawing
+from tiers.adaptive.budgeting import doubling_split
+from tiers.adaptive.release import keyed_streams
+from tiers.adaptive.rounds import Mode, round_law
+from tiers.budget import NANO, decimal_text
 from tiers.canonical import canonical_bytes
 from tiers.errors import AuditError
 
@@ -82,6 +95,7 @@ def test_what_an_answer_s_leaf_says_is_held_against_the_panel_s_terms(fair: Fair
         * NANO
     )
     rounds = answer.rounds
+    most = int(answer.budget_nano * doubling_split(panel.rounds)[0])
     told = {
         "none": answer,
         "too little": false(answer, budget_nano=least - 1),
@@ -94,8 +108,8 @@ def test_what_an_answer_s_leaf_says_is_held_against_the_panel_s_terms(fair: Fair
         "a round too many": false(answer, rounds=[LocationRound(asked=1, most_nano=1)] * (panel.rounds + 1)),
         "all rounds": false(answer, rounds=[LocationRound(asked=1, most_nano=1)] * panel.rounds),
         "free": false(answer, rounds=[LocationRound(asked=1, most_nano=0)]),
-        "dear": false(answer, rounds=[LocationRound(asked=1, most_nano=rounds[0].most_nano + 1)]),
-        "as dear": false(answer, rounds=[LocationRound(asked=1, most_nano=rounds[0].most_nano)]),
+        "dear": false(answer, rounds=[LocationRound(asked=1, most_nano=most + 1)]),
+        "as dear": false(answer, rounds=[LocationRound(asked=1, most_nano=most)]),
     }
     assert {name: found([*before, leaf]) for name, leaf in told.items()} == {
         "none": [],
@@ -114,6 +128,56 @@ def test_what_an_answer_s_leaf_says_is_held_against_the_panel_s_terms(fair: Fair
     }
     at_least = false(answer, budget_nano=least, rounds=[LocationRound(asked=1, most_nano=1)])
     assert found([*before, at_least]) == []
+
+
+def test_who_may_spend_less_may_be_charged_more_in_a_round_and_that_is_no_lie() -> None:
+    """Wide spaces under little noise: a law's price falls by leaps, and the class below may come nearer to its part."""
+    query = 262_381_025_947
+    space = space_of((Fraction(0),) * 2, (Fraction(100),) * 2, Fraction(1, 100))
+    terms = Terms(space, 2, 10 * query, query, Fraction(1, 20), 1)
+    top, below = (round_law(each, space, Mode.DISTANCE).cost_nano for each in (query, query * 20 // 21))
+    assert below > top, "else there is nothing to see here"
+    ledger = terms.ledger(np.array([0, terms.budget_nano - query * 20 // 21]))
+    question = canonical(terms, DiscQuestion(centre=("50", "50"), radius="20"))
+    text, places = question_text(question), np.array([[5000, 7000], [5000, 7001]])
+    streams = keyed_streams(bytes(32), "a question")
+    opening = drawing(terms.plan, places, phi_of(question), ledger, streams)
+    answer = ask_rounds(terms, question, query, ledger, opening)
+    assert answer.spent.tolist() == [top, below]
+    at: dict[str, Any] = {"at": "", "panel": "location_1"}
+    panel = LocationLeaf(
+        index=0,
+        lineage="data",
+        snapshot="snap",
+        people=2,
+        unit="km",
+        space=LocationSpace(low=["0", "0"], high=["100", "100"], grain="0.01", diagonal=decimal_text(terms.diagonal)),
+        promise=MEASURE,
+        budget_nano=terms.budget_nano,
+        query_nano=query,
+        beta="0.05",
+        rounds=1,
+        law=LAW,
+        prices_minor={"range": 900},
+        currency="EUR",
+        licence="any",
+        **at,
+    )
+    leaf = LocationAnswerLeaf(
+        index=1,
+        number=1,
+        query=query_identity("location_1", text, query),
+        question=text,
+        budget_nano=query,
+        rounds=[LocationRound(asked=2, most_nano=below)],
+        transcript="0" * 64,
+        ledger="0" * 64,
+        answer="0" * 64,
+        most_nano=below,
+        **at,
+    )
+    audit = LocationAudit()
+    assert audit.panel(panel, {"snap": "data"}) + audit.answer(leaf) == []
 
 
 def test_the_most_that_somebody_was_charged_lies_between_the_rounds_most_and_their_sum(fair: Fair) -> None:

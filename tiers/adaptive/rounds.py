@@ -55,7 +55,10 @@ class RoundLaw:
 
 @lru_cache(maxsize=65536)
 def round_law(budget_nano: int, space: Space, mode: Mode) -> RoundLaw:
-    """Return the least noise, in whole steps, whose cost is at most the budget.
+    """Return noise, in whole steps, whose cost is at most the budget.
+
+    It is hardly more than the least such noise, but where the box is wider than about σ² steps: there a price falls by
+    leaps, σ is up to a fifth wider, and a smaller budget may be spent better.
 
     Law:        a point moves by multiples of the grain in each coordinate; a distance, rounded to a step, by at most
                 (1 + 2/fine) times the places' distance (a step for rounding, one for floating point). Either way the
