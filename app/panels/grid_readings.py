@@ -5,6 +5,7 @@ variance beside them is an estimate from the reports that were bought: it tells 
 and is held between 0 and the bound.
 """
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
@@ -19,7 +20,7 @@ from app.errors import InvalidRequestError
 from app.log.axes import AXES_LIMIT, VALUES_LIMIT, Axis
 from app.panels.plans.base import CONFIDENCE, Counts
 from app.panels.plans.points import PointsPlan
-from app.panels.weights import bar_text, centred, value_text
+from app.panels.weights import bar_text, bound_text, centred, value_text
 from tiers.metric.products import (
     Weights,
     box_weights,
@@ -95,7 +96,7 @@ class GridTier:
         place, grid, observed = self._margin(axis)
         found = quantile(prefixes(grid, observed), share)
         radius = rank_radius(grid, self.reports, MISS)
-        return [{"key": self.axes[place].values[found - 1], "rank_radius": f"{radius:.6f}"}]
+        return [{"key": self.axes[place].values[found - 1], "rank_radius": bound_text(radius)}]
 
     def sum(self, axis: str, weights: Sequence[str]) -> list[Row]:
         """Return the sum over people of their value's weight on an axis; its variance is the same for all people."""
@@ -120,7 +121,9 @@ class GridTier:
         for place, factor in self._placed([factor.axis for factor in factors]):
             rows[place] = self._factor(place, factors[factor].weights)
         bound = product_variance_bound(self.grid, self.reports, rows)
-        value = product_sum(self.grid, self.observed, rows)
+        value: Fraction | float = product_sum(self.grid, self.observed, rows)
+        if not any(np.ptp(row) for row in rows):  # a bar of 0 is of the exact product
+            value = self.reports * math.prod((Fraction(factor.weights[0]) for factor in factors), start=Fraction(1))
         return [self._row(self.grid, self.observed, "product", value, rows, bound)]
 
     def _range(self, grid: Grid, observed: Table, key: str, wanted: tuple[int, int]) -> Row:
@@ -135,7 +138,7 @@ class GridTier:
         width = half_width(grid, self.reports, weights, MISS)
         spread = min(max(product_variance_estimate(grid, observed, weights), 0.0), bound)
         told = {"key": key, "value": value_text(value), "half_width": bar_text(width)}
-        return told | {"variance_bound": f"{bound:.6f}", "variance": f"{spread:.6f}"}
+        return told | {"variance_bound": bound_text(bound), "variance": bound_text(spread)}
 
     def _margin(self, axis: str) -> tuple[int, Grid, Table]:
         ((place, _),) = self._placed([axis])

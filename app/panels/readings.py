@@ -14,7 +14,7 @@ from app.panels.grid_readings import Factors, GridTier, Number, Sides
 from app.panels.plans.base import CONFIDENCE, Counts, Plan
 from app.panels.plans.bits import BitsPlan
 from app.panels.plans.points import PointsPlan
-from app.panels.weights import bar_text, centred, value_text
+from app.panels.weights import bar_text, bound_text, centred, value_text
 from tiers.budget import parse_decimal
 from tiers.metric.quantiles import rank_radius, search
 
@@ -117,9 +117,11 @@ def read(
             first, last = _place(domain, wanted.first), _place(domain, wanted.last)
             if last < first:
                 raise InvalidRequestError("range: expected a last value at or after the first, got one before it")
-            inside = np.zeros(size)
-            inside[first : last + 1] = 1
-            rows = [(f"{wanted.first} to {wanted.last}", inside)]
+            most = 2 * (last + 1 - first) > size  # of whom the rest is counted: all of them are n, without rounding
+            inside = np.full(size, -1.0 if most else 0.0)
+            inside[first : last + 1] += 1
+            value, width = plan.linear(rank, counts, reports, inside)
+            return [_row(f"{wanted.first} to {wanted.last}", reports * most + Fraction(value), width)]
         case WeightedSum():
             if len(wanted.weights) != size:
                 raise InvalidRequestError(f"weights: expected {size} of them, got {len(wanted.weights)}")
@@ -128,7 +130,7 @@ def read(
             return [_row("sum", shared * reports + Fraction(value), width)]
         case Quantile():
             found = domain[_quantile(plan, rank, counts, reports, size, _share(wanted)) - 1]
-            return [{"key": found, "rank_radius": f"{_radius(plan, rank, counts, reports, size):.6f}"}]
+            return [{"key": found, "rank_radius": bound_text(_radius(plan, rank, counts, reports, size))}]
     return [_row(key, *plan.linear(rank, counts, reports, weights)) for key, weights in rows]
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bar_text", "centred", "value_text"]
+__all__ = ["bar_text", "bound_text", "centred", "value_text"]
 
 _PLACES = 6
 
@@ -45,6 +45,16 @@ def bar_text(half_width: float) -> str:
         ('0.000000', '0.000001', '2.000001')
     """
     return _text(math.ceil(Fraction(half_width) * 10**_PLACES + Fraction(1, 2)) if half_width > 0 else 0)
+
+
+def bound_text(value: float) -> str:
+    """Return what bounds a number to six decimals, rounded up: no bound of something is shown as 0.
+
+    Example:
+        >>> bound_text(0.0), bound_text(4e-19), bound_text(2.0)
+        ('0.000000', '0.000001', '2.000000')
+    """
+    return _text(math.ceil(Fraction(value) * 10**_PLACES))
 
 
 def _text(units: int) -> str:

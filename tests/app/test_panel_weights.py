@@ -66,7 +66,8 @@ def test_factors_whose_shared_part_would_drown_their_noise_are_refused() -> None
         return rows_of(plan, counts, {"type": "product", "factors": [{"axis": "x", "weights": weights}]})
 
     assert float(product("1000000000", "1000000001", "1000000000")[0]["half_width"]) > 1
-    assert product(*["9" * 30] * 3)[0]["half_width"] == "0.000000", "all of one weight: no noise"
+    (same,) = product(*["9" * 30] * 3)
+    assert (same["value"], same["half_width"]) == (f"{PEOPLE * int('9' * 30)}.000000", "0.000000"), "no noise, no error"
     for weights in (("1000000001", "1000000002", "1000000001"), ("9" * 30, "9" * 29 + "8", "9" * 30)):
         with pytest.raises(InvalidRequestError, match="at most 1,000,000,000 times what they differ by"):
             product(*weights)
@@ -79,3 +80,21 @@ def test_a_bar_of_tiny_weights_is_not_shown_as_none() -> None:
     width = plan.linear(0, counts, PEOPLE, [0, 0, 0, 0, 1e-9])[1]
     assert float(row["half_width"]) >= width + 5e-7 > 5e-7
     assert float(bar_text(width)) <= width + 2e-6
+
+
+@pytest.mark.parametrize("mechanism", ["subset", "randomized-response", "local-hash", "flips"])
+def test_a_range_of_all_values_is_everybody_exactly_as_its_bar_says(mechanism: str) -> None:
+    """Summed up value by value, a thousand estimates of weak reports are off by what doubles are."""
+    people, size = 10_000_001, 1000
+    plan = plan_of(mechanism, size, Ladder.parse(["0.01"]))
+    counts = np.random.default_rng(1).integers(0, people, size - (mechanism == "flips"))
+    domain = [str(place) for place in range(size)]
+    wanted = msgspec.convert({"type": "range", "first": "0", "last": "999"}, Reading)
+    (row,) = read(plan, 0, domain, counts, people, wanted)
+    assert (row["value"], row["half_width"]) == ("10000001.000000", "0.000000")
+
+
+def test_a_bound_is_rounded_up() -> None:
+    plan, counts = PointsPlan.over((3, 2), Ladder.parse(["50"])), np.array([60, 31, 29, 40, 28, 33])
+    (row,) = rows_of(plan, counts, {"type": "range", "axis": "x", "first": "b", "last": "b"})
+    assert row["variance_bound"] == "0.000001", "10⁻²⁰, and not none"
