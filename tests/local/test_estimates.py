@@ -14,8 +14,10 @@ from tiers.errors import InvalidParameterError, NoResidualError
 from tiers.local import estimate as estimating
 from tiers.local.channel import channel, reports, step
 from tiers.local.estimate import estimate, half_width, interval, mixed_estimate, variance, variance_bound
+from tiers.local.flips import Flips
 from tiers.local.late import Between, draw_between, members_of
 from tiers.local.local_hash import LocalHash, bucket_of
+from tiers.local.randomized_response import RandomizedResponse
 from tiers.local.rates import Rates
 from tiers.local.signal import Signal, keep
 from tiers.local.subset import Subset
@@ -55,6 +57,24 @@ def test_variances_are_exact_also_where_doubles_take_the_signal_for_0_or_1(
     assert variance(rates, 5, 5) == pytest.approx(5 * of_true, rel=1e-12, abs=0)
     assert variance(rates, 0, 5) == pytest.approx(5 * of_false, rel=1e-12, abs=0)
     assert rates.variance(domain) == pytest.approx(of_true + (domain - 1) * of_false, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "1", "20", "36", "40", "50"])
+@pytest.mark.parametrize("size", [2, 10, 4096])
+def test_so_are_those_of_single_values_of_buckets_and_of_bits(epsilon: str, size: int) -> None:
+    paid = Fraction(epsilon)
+    with precision(400):
+        grown = exact(paid).exp()
+        rest = grown + size - 1
+        due = {
+            RandomizedResponse.paying(size, paid).rates(): (grown / rest, 1 / rest),
+            LocalHash.paying(size, paid).rates(): (grown / rest, exact(Fraction(1, size))),
+            Flips(paid).rates(): (grown / (grown + 1), 1 / (grown + 1)),
+        }
+        each = {rates: [float((p * (1 - p) / (t - f) ** 2).mid()) for p in (t, f)] for rates, (t, f) in due.items()}
+    for rates, (of_true, of_false) in each.items():
+        assert variance(rates, 5, 5) == pytest.approx(5 * of_true, rel=1e-12, abs=0)
+        assert variance(rates, 0, 5) == pytest.approx(5 * of_false, rel=1e-12, abs=0)
 
 
 def test_an_end_that_floats_put_beside_its_integer_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
