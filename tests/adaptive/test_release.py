@@ -398,3 +398,21 @@ def test_neighbours_move_no_farther_than_is_charged_or_the_space_is_refused(corn
 def test_bad_spaces_are_refused(corner: object, grain: object, sides: object, fine: object) -> None:
     with pytest.raises(InvalidParameterError):
         Space(corner, grain, sides, fine)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("grain", [Fraction(500), Fraction(1000), Fraction(1)])
+@pytest.mark.parametrize("parts", [even_split(3), doubling_split(4)], ids=["even", "doubling"])
+def test_the_rounds_of_a_class_never_cost_more_than_it_may_spend(grain: Fraction, parts: tuple[Fraction, ...]) -> None:
+    """Of few units too, where a part rounded up would make a whole that a filter refuses amid a question."""
+    space = Space((Fraction(0),), grain, (11,), 256)
+    least = math.ceil(least_budget(space, Mode.DISTANCE) / min(parts))
+    for allowed in range(least, least + 60):
+        made = schedule(space, Mode.DISTANCE, np.array([allowed]), parts)
+        assert made.costs.sum() <= allowed
+
+
+@pytest.mark.parametrize("sides", [(2,), (101,), (2, 2), (3, 5), (101, 57), (7, 7, 7)], ids=str)
+def test_no_two_places_are_farther_apart_than_a_space_reaches(sides: tuple[int, ...]) -> None:
+    space = Space((Fraction(0),) * len(sides), Fraction(1), sides, 3)
+    apart = sum(((side - 1) * 3) ** 2 for side in sides)
+    assert (space.reach_steps - 1) ** 2 <= apart <= space.reach_steps**2
