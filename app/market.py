@@ -16,7 +16,7 @@ from app.audit.freezing import freeze
 from app.audit.gate import Gate
 from app.audit.reports import AUDIT as LOG_AUDIT
 from app.audit.reports import log_audit
-from app.auth.accounts import Caller, find_caller
+from app.auth.accounts import Caller, active_caller, find_caller
 from app.auth.guard import Authenticator
 from app.cache.admission import Admission
 from app.cache.answers import AnswerCache, NoCache, RedisCache
@@ -219,10 +219,14 @@ class Market:
         return await self.turns.in_line("draw", chain, work, self._drawers)
 
     def _draw_in_turn(self, chain: str, caller: Caller, quote: str, key: str, licence: str | None) -> PlacedOrder:
-        """Where others drew in between, so that something else is due, draw again; each chain of the sale in turn."""
+        """Where others drew in between, so that something else is due, draw again; each chain of the sale in turn.
+
+        Who waited for the turn orders as the account may order by then.
+        """
         computed: dict[str, tuple[ComputedDraw, ...]] = {}
         drawn: Counter[str] = Counter()
         with self.turns.held("draw", chain):
+            caller = self.database.read_now(lambda connection: active_caller(connection, caller.id))
             while max(drawn.values(), default=0) < _ATTEMPTS:
                 work = partial(
                     self.desk.order,

@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from app.auth.accounts import Caller
+from app.auth.accounts import Caller, active_caller
 from app.clock import time_text
 from app.locations.desk import (
     Due,
@@ -50,6 +50,7 @@ def buy(market: Market, caller: Caller, panel: str, quote: str, key: str, licenc
     """Sell what a quote offers; where its question has no answer yet, people are asked now.
 
     Raises:     as `sales.order`; BudgetRefusedError: nobody has enough left. ConflictError: another process was faster.
+                AccountSuspendedError: of an account that was suspended while it waited.
                 SnapshotAbsentError, IntegrityError: the people's places are not at hand, or were altered.
     """
     sell = partial(buy_answered, market, caller, panel, quote, key, licence)
@@ -57,6 +58,7 @@ def buy(market: Market, caller: Caller, panel: str, quote: str, key: str, licenc
         return sell()
     except UnansweredError:
         with market.turns.held("location", panel):
+            market.database.read_now(lambda connection: active_caller(connection, caller.id))  # it may have been long
             try:  # others that waited before may have asked the same, or taken the money
                 return sell()
             except UnansweredError as unanswered:

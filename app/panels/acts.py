@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from app.audit.stopping import refuse_stopped
-from app.auth.accounts import Caller
+from app.auth.accounts import Caller, active_caller
 from app.clock import time_text
 from app.errors import AppError, ConflictError, InvalidRequestError
 from app.files import is_anothers
@@ -261,7 +261,10 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _turn(market: Market, panel: str, owner: Caller | None) -> Iterator[Panel]:
+    """Hold a panel's turn; whose owner was suspended meanwhile is refused, as one may have waited for long."""
     with market.turns.held("panel", panel):
+        if owner is not None:
+            market.database.read_now(lambda connection: active_caller(connection, owner.id))
         yield market.database.read_now(lambda connection: panel_of(connection, panel, owner))
 
 
