@@ -4,12 +4,12 @@ Deliveries to a panel and the closing of its round take turns, over all processe
 """
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
@@ -36,6 +36,7 @@ from app.panels.late_tiers import (
     with_tier,
 )
 from app.panels.listing import panel_view
+from app.panels.plans.base import Counts
 from app.panels.plans.lists import Lists
 from app.panels.proving import disclosed_round, head_line, lines_of, shown_spending, spending_panels
 from app.panels.readings import read
@@ -139,27 +140,30 @@ def add_tier(market: Market, owner: Caller, panel: str, wanted: TierRequest) -> 
         return market.database.submit(work).result()
 
 
-def reading(connection: Connection, market: Market, who: Caller, panel: str, asked: PanelReadingRequest) -> Any:
-    """Return what is read off a tier that the caller holds; raises NotEntitledError, and as `readings.read` does."""
+def reading(
+    connection: Connection, market: Market, who: Caller, panel: str, asked: PanelReadingRequest
+) -> Callable[[], PanelReadingView]:
+    """Return how to read something off a tier that the caller holds; raises NotEntitledError.
+
+    The reading itself may take a second or more, and needs no store: it is not done where others wait to read.
+    """
     found = panel_of(connection, panel)
     rank = found.rank(asked.epsilon)
     record = held_rank(connection, who, panel, asked.round, rank)
     counts = counts_of(connection, market.keyring, panel, asked.round, rank)
+    return partial(_read_off, found, rank, record.reports, counts, asked)
+
+
+def _read_off(panel: Panel, rank: int, reports: int, counts: Counts, asked: PanelReadingRequest) -> PanelReadingView:
+    """Return what is read off a tier's counts; raises as `readings.read` does."""
+    menu = panel.menu
     return PanelReadingView(
-        panel=panel,
+        panel=panel.id,
         round=asked.round,
-        epsilon=decimal_text(found.menu.epsilon(rank)),
-        reports=record.reports,
+        epsilon=decimal_text(menu.epsilon(rank)),
+        reports=reports,
         confidence="0.95",
-        values=read(
-            found.menu.plan,
-            found.menu.rank(rank),
-            found.domain,
-            counts,
-            record.reports,
-            asked.reading,
-            axes=found.axes,
-        ),
+        values=read(menu.plan, menu.rank(rank), panel.domain, counts, reports, asked.reading, axes=panel.axes),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.panels.readings import read
 from app.store.exclusive import Turns
 from tests.app import locating, panelling
 from tests.conftest import Fair, Person
@@ -84,3 +85,40 @@ def test_no_report_is_taken_from_an_owner_who_was_suspended_in_the_line(fair: Fa
     assert response.status_code == 403
     fair.client.delete(f"/v1/accounts/{owner.account}/suspension", headers=fair.operator.headers)
     assert panelling.deliver(fair, panel, reports=rows).json()["accepted"] == 2
+
+
+def test_readings_of_one_buyer_hold_up_nobody_else(fair: Fair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A histogram of 4,096 values takes a second: four at once were all of the store's readers, for everybody."""
+    panel, buyer, other = panelling.opened(fair), fair.person(), fair.person()
+    panelling.deliver(fair, panel, reports=panelling.rows(panel, [0, 1, 2]))
+    panelling.close(fair, panel)
+    assert panelling.buy(fair, buyer, panel, "1.5").status_code == 201
+    begun, leave, found = threading.Event(), threading.Event(), list[Any]()
+    at_once, most = [0], [0]
+
+    def slow(*asked: Any, **more: Any) -> Any:
+        at_once[0] += 1
+        most[0] = max(most[0], at_once[0])
+        begun.set()
+        leave.wait(60)
+        at_once[0] -= 1
+        return read(*asked, **more)
+
+    def ask() -> None:
+        found.append(panelling.reading(fair, buyer, panel, "1.5", {"type": "histogram"}))
+
+    monkeypatch.setattr("app.panels.acts.read", slow)
+    readers = [threading.Thread(target=ask) for _ in range(8)]
+    for each in readers:
+        each.start()
+    assert begun.wait(60)
+    try:
+        fair.market.authenticator.forget()
+        assert fair.client.get(f"/v1/panels/{panel['panel']}", headers=other.headers).status_code == 200
+        assert not found
+    finally:
+        leave.set()
+        for each in readers:
+            each.join(60)
+    assert [each.status_code for each in found] == [201] * 8
+    assert len({each.text for each in found}) == most[0] == 1
