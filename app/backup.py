@@ -26,7 +26,7 @@ from app.panels.copying import FOLDER, is_panel_file, panel_files, place_panels
 from app.panels.journal import journals_of
 from app.rollback import Replayed, replay
 from app.settings import Settings
-from app.store.copying import dump_rows, head_of_rows, load_rows
+from app.store.copying import dump_rows, head_of_rows, load_rows, tiers_of_copy
 from app.store.database import open_engine, write_once
 from app.store.exclusive import Turns
 from app.store.recording import read_position
@@ -118,7 +118,8 @@ def restore(
             for path in sorted((Path(folder) / part).iterdir()):
                 if not (place / path.name).exists():
                     path.replace(place / path.name)
-        place_panels(Path(folder) / FOLDER, settings.state / FOLDER, journals_of(settings.redo))
+        closed = {tier for copied in (Path(folder) / "store").iterdir() for tier in tiers_of_copy(copied)}
+        place_panels(Path(folder) / FOLDER, settings.state / FOLDER, journals_of(settings.redo), closed)
         _place_store(settings, manifest, Path(folder) / "store")
     return manifest, replay(settings)
 

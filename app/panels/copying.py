@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +10,7 @@ __all__ = ["FOLDER", "is_panel_file", "panel_files", "place_panels"]
 
 FOLDER = "panels"
 _REPORTS = "reports.db"
+_TIER = re.compile(r"([^/]+)/round-([0-9]+)/([0-9]+)\.bin")
 _NAME = re.compile(r"panels/[A-Za-z0-9_-]+/(?:reports\.db|round-[0-9]+/[0-9]+\.bin)")
 
 
@@ -40,13 +41,20 @@ def panel_files(panel: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def place_panels(source: Path, target: Path, journals: Path) -> None:
+def place_panels(source: Path, target: Path, journals: Path, closed: Container[tuple[str, int, int]]) -> None:
     """Move restored files where none are; those that are there already are as new as the backup or newer, and stay.
 
+    A tier's file that the backup's store does not know is left out, and derived again where it is due: a closing that
+    failed, or a tier that was not added after all, left it, and what has its name by the end of the replay may be
+    another.
+
     Args:       journals: folder of the panels' journals: a file whose journal is gone starts a new one, one that stays
-                too.
+                too. closed: the tiers that the backup's store knows, by panel, round and rank.
     """
     for path in sorted(path for path in source.rglob("*") if path.is_file()):
+        tier = _TIER.fullmatch(path.relative_to(source).as_posix())
+        if tier is not None and (tier[1], int(tier[2]), int(tier[3])) not in closed:
+            continue
         place = target / path.relative_to(source)
         for folder in (target, target / path.relative_to(source).parts[0], place.parent):
             folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,7 +1,10 @@
 """The rows of a store as one stream, from one consistent read: how a PostgreSQL store is backed up and restored."""
 
+import sqlite3
 import struct
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
@@ -16,10 +19,11 @@ from app.store.panel_schema import panels  # noqa: F401 - the panels' tables joi
 from app.store.recording import read_position
 from app.store.schema import export_frames, metadata
 
-__all__ = ["dump_rows", "head_of_rows", "load_rows"]
+__all__ = ["dump_rows", "head_of_rows", "load_rows", "tiers_of_copy"]
 
 _LENGTH = struct.Struct(">Q")
 _PAGE = 500
+_SQLITE, _TIERS = b"SQLite format 3\0", "panel_tiers"
 
 
 def dump_rows(engine: Engine, file: IO[bytes]) -> None:
@@ -40,6 +44,25 @@ def head_of_rows(file: IO[bytes]) -> tuple[str, int, TreeHead | None]:
     """Return a stream's schema revision, how many transactions it holds, and its newest head."""
     revision, written, head = next(_records(file), (None, None, None))
     return str(revision), int(written or 0), None if head is None else msgspec.convert(head, TreeHead)
+
+
+def tiers_of_copy(path: Path) -> set[tuple[str, int, int]]:
+    """Return the tiers of closed rounds that a copy of a store knows, SQLite's file or a stream: panel, round, rank."""
+    with path.open("rb") as file:
+        if file.read(len(_SQLITE)) != _SQLITE:
+            file.seek(0)
+            records = _records(file)
+            next(records, None)
+            named = [
+                dict(zip(columns, row, strict=True))
+                for name, columns, rows in records
+                if name == _TIERS
+                for row in rows
+            ]
+            return {(row["panel_id"], row["number"], row["rank"]) for row in named}
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as held:
+        known = held.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (_TIERS,)).fetchone()
+        return set(held.execute("SELECT panel_id, number, rank FROM panel_tiers") if known else ())
 
 
 def load_rows(engine: Engine, file: IO[bytes], revision: str) -> None:

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from app.audit.reports import audit_market
 from app.backup import Manifest, back_up, restore
 from app.errors import IntegrityError
 from app.panels.acts import _folder, _reports
 from app.panels.journal import journals_of
 from app.panels.replay import replay_round
 from app.settings import Settings
+from app.store.copying import dump_rows, tiers_of_copy
+from app.store.database import open_engine
 from tests.app.panelling import buy, close, deliver, disclosure, opened, reading, reports, rows
 from tests.app.test_backup import rewritten
 from tests.app.test_rollback import reopened
@@ -126,6 +129,60 @@ def test_files_that_stay_start_new_journals_where_theirs_are_gone(settings: Sett
     told += [deliver(fair, later, reports=rows(later, [3], first=3)).json()]
     opening.close()
     assert [each.get("accepted") for each in told] == [1, 1]
+
+
+def test_what_a_closing_left_that_failed_is_not_what_the_round_was_closed_with(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup between a crash and the closing that succeeded: its files of the round, and of a tier, are of neither."""
+    vault = settings.state.parent / "vault"
+    vault.mkdir()
+    for fair in open_fair(settings):
+        panel, ada = opened(fair, mechanism="subset"), fair.person()
+        deliver(fair, panel, reports=rows(panel, [0, 1, 2, 3] * 5))
+        add = f"/v1/panels/{panel['panel']}/tiers"
+        with monkeypatch.context() as patch:
+            patch.setattr("app.panels.acts.store_round", _killed)
+            assert close(fair, panel).status_code == 500
+        deliver(fair, panel, reports=rows(panel, [4] * 3, seed=9, first=20), round=1)
+        earlier = vault / "earlier.tar"
+        back_up(settings, earlier)
+        deliver(fair, panel, reports=rows(panel, [4] * 3, seed=8, first=30), round=1)
+        assert close(fair, panel).status_code == 201
+        with monkeypatch.context() as patch:
+            patch.setattr("app.panels.acts.store_tier", _killed)
+            sent = {"epsilon": "1", "price_minor": 200}
+            assert fair.client.post(add, json=sent, headers=fair.owner().headers).status_code == 500
+        later = vault / "later.tar"
+        back_up(settings, later)
+        assert f"panels/{panel['panel']}/round-1/3.bin" in back_up(settings, vault / "again.tar").files
+        sent = {"epsilon": "2", "price_minor": 400}
+        assert fair.client.post(add, json=sent, headers=fair.owner().headers).status_code == 201
+        for epsilon in ("3", "2"):
+            assert buy(fair, ada, panel, epsilon).status_code == 201
+        seen = [reports(fair, ada, panel, rank).content for rank in (0, 3)]
+    for backup in (earlier, later):
+        placed = Settings.at(settings.state.parent / backup.stem)
+        restore(placed, backup, keys=settings.keys, redo=settings.redo)
+        for again in open_fair(placed):
+            assert [reports(again, ada, panel, rank).content for rank in (0, 3)] == seen
+            assert audit_market(again.market, lambda _: None)["verdict"] == "verified"
+
+
+def test_both_kinds_of_a_stores_copy_say_which_tiers_it_knows(settings: Settings, tmp_path: Path) -> None:
+    drill = PanelDrill(settings)
+    engine = open_engine(settings.database_url)
+    with (tmp_path / "rows").open("wb") as file:
+        dump_rows(engine, file)
+    engine.dispose()
+    with tarfile.open(drill.backup) as archive:
+        archive.extract("store/market.db", tmp_path, filter="data")
+    known = {(drill.panel["panel"], 1, rank) for rank in range(3)}
+    assert tiers_of_copy(tmp_path / "rows") == tiers_of_copy(tmp_path / "store" / "market.db") == known
+
+
+def _killed(*_: Any, **__: Any) -> None:
+    raise SystemError
 
 
 def test_a_journal_that_outlived_its_reports_is_not_played_into_the_restored_ones(settings: Settings) -> None:
