@@ -1,9 +1,10 @@
 """Panels: opened and fed by owners, sold to buyers and analysts by the tier, replayed by auditors."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response, get, post
@@ -65,6 +66,7 @@ __all__ = [
     "spending",
 ]
 
+_Made = TypeVar("_Made")
 _OWNERS = {"roles": (Role.OWNER,), "refuses": (ConflictError, NotFoundError)}
 
 
@@ -97,7 +99,7 @@ async def deliver(
     market: NamedDependency[Market],
 ) -> PanelDeliveryView:
     """Deliver reports of the open round: good rows are kept, bad ones are named by line and rule."""
-    done = await market.turns.in_line("panel", panel, partial(acts.deliver, market, request.user, panel, data))
+    done = await _in_turn(market, request.user, panel, partial(acts.deliver, market, request.user, panel, data))
     refusals = [{"line": refusal.line, "rule": refusal.rule} for refusal in done.refusals]
     return PanelDeliveryView(round=data.round, accepted=done.accepted, refused=done.refused, refusals=refusals)
 
@@ -105,7 +107,7 @@ async def deliver(
 @post("/v1/panels/{panel:str}/close", opt=_OWNERS, status_code=201)
 async def close(request: Request[Caller, Any, Any], panel: FromPath[str], market: NamedDependency[Market]) -> PanelView:
     """Close the open round: all of its tiers are derived once and go on sale, and the next round opens."""
-    return await market.turns.in_line("panel", panel, partial(acts.close, market, request.user, panel))
+    return await _in_turn(market, request.user, panel, partial(acts.close, market, request.user, panel))
 
 
 @post(
@@ -120,7 +122,7 @@ async def add_tier(
     market: NamedDependency[Market],
 ) -> PanelView:
     """Add a tier below the top one: drawn for every closed round given what is there, and on sale at once."""
-    return await market.turns.in_line("panel", panel, partial(acts.add_tier, market, request.user, panel, data))
+    return await _in_turn(market, request.user, panel, partial(acts.add_tier, market, request.user, panel, data))
 
 
 @post("/v1/panels/{panel:str}/state", opt=_OWNERS, status_code=201)
@@ -277,7 +279,7 @@ async def reports(
 async def spending(request: Request[Caller, Any, Any], panel: FromPath[str], market: NamedDependency[Market]) -> Stream:
     """Return what shows an auditor that no device passed the panel's budget: a line a device, under a blind name."""
     lines = acts.spending(market, request.user, panel)
-    first = await market.turns.in_line("panel", panel, partial(next, lines))
+    first = await _in_turn(market, request.user, panel, partial(next, lines))
     return Stream(streamed(chain([first], lines)), media_type="application/x-ndjson")
 
 
@@ -290,6 +292,15 @@ async def replay(
     """Return what an auditor may have of a round, from its highest tier sold down: record, keys, openings, reports."""
     lines = await asyncio.to_thread(acts.disclose, market, panel, _number("round", round))
     return Stream(streamed(lines), media_type="application/x-ndjson")
+
+
+async def _in_turn(market: Market, owner: Caller, panel: str, work: Callable[[], _Made]) -> _Made:
+    """Do work that takes an owner's panel's turn; nobody else stands in its line, with a body to be kept meanwhile.
+
+    Raises:     NotFoundError: no panel of the owner's.
+    """
+    await market.database.read(lambda connection: desk.panel_of(connection, panel, owner))
+    return await market.turns.in_line("panel", panel, work)
 
 
 def _number(name: str, text: str) -> int:

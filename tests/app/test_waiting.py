@@ -122,3 +122,17 @@ def test_readings_of_one_buyer_hold_up_nobody_else(fair: Fair, monkeypatch: pyte
             each.join(60)
     assert [each.status_code for each in found] == [201] * 8
     assert len({each.text for each in found}) == most[0] == 1
+
+
+def test_nobody_stands_in_the_line_of_anothers_panel(fair: Fair) -> None:
+    panel, other = panelling.opened(fair), fair.person("owner")
+    path, rows = f"/v1/panels/{panel['panel']}", panelling.rows(panel, [0, 1])
+    sent = {"version": 1, "round": 1, "reports": rows}
+    with fair.market.turns.held("panel", panel["panel"]):
+        told = [
+            fair.client.post(f"{path}/reports", json=sent, headers=other.headers),
+            fair.client.post(f"{path}/close", headers=other.headers),
+            fair.client.post(f"{path}/tiers", json={"epsilon": "1", "price_minor": 200}, headers=other.headers),
+            fair.client.get(f"{path}/spending", headers=other.headers),
+        ]
+    assert [each.status_code for each in told] == [404] * 4
