@@ -109,19 +109,25 @@ class LocationAudit:
         """Take a sale: of an answered question, at most at its list price, under the panel's terms."""
         found, need = needing(leaf.index)
         panel, answered = self.panels.get(leaf.panel), self._questions.get(leaf.query)
+        terms = self.terms.get(leaf.panel)
         if panel is None or answered is None or answered.panel != leaf.panel:
             need(False, "A3", "answer-of-sale", leaf.query, "no earlier leaf of the panel answers it")
             return found
         try:
             kind = kind_of(read_question(answered.question))
             listed = panel.prices_minor.get(kind)
-            price = -1 if listed is None else list_price(listed, answered.budget_nano, panel.query_nano)
+            price = -1 if listed is None or terms is None else _most(terms, listed, answered.budget_nano)
         except (msgspec.MsgspecError, AppError, *UNREADABLE):
             price = -1
         need(0 <= leaf.price_minor <= price, "A3", "location-price", str(leaf.price_minor), f"list {price}")
         need(leaf.currency == panel.currency, "A3", "location-currency", leaf.currency, panel.currency)
         need(leaf.licence == panel.licence, "A3", "location-licence", leaf.licence, panel.licence)
         return found
+
+
+def _most(terms: Terms, listed: int, budget_nano: int) -> int:
+    """Return the most that a question costs: in proportion to its precision, or, as it was once, to its budget."""
+    return max(list_price(terms, listed, budget_nano), -(-listed * budget_nano // terms.query_nano))
 
 
 def _terms(leaf: LocationLeaf) -> Terms:

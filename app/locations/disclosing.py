@@ -7,12 +7,14 @@ import base64
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 from sqlalchemy import Connection, Row, select
 
+from app.audit.outages import asked_again
 from app.errors import AppError, ConflictError, IntegrityError
 from app.locations.acts import places_of
 from app.locations.desk import Due, LocationPanel, Settled, answer_of, charged_rounds, location_of, table_of
@@ -51,10 +53,14 @@ def disclose(market: Market, panel: str) -> Iterator[bytes]:
 def replay_locations(market: Market) -> Iterator[tuple[str, tuple[Finding, ...]]]:
     """Yield each panel of which a question was answered with what its replay found: a part of the log's audit."""
     publics = list(market.keyring.public_keys().values())
+
+    def of_panel(panel: str) -> tuple[Finding, ...]:
+        return replay_location(disclose(market, panel), publics).findings
+
     wanted = select(location_panels.c.id).where(location_panels.c.answered > 0).order_by(location_panels.c.leaf_index)
     for panel in market.database.read_now(lambda connection: list(connection.execute(wanted).scalars())):
         try:
-            found = replay_location(disclose(market, panel), publics).findings
+            found = asked_again(partial(of_panel, panel))
         except (AppError, AuditError, TierError) as error:
             found = (Finding("A7", "location-withheld", "panel", "a panel that was asked", type(error).__name__),)
         yield panel, found

@@ -268,7 +268,7 @@ def _price(connection: Connection, caller: Caller, panel: LocationPanel, text: s
     if held_in != panel.currency:
         raise CurrencyMismatchError(panel.currency, held_in)
     query, law = query_identity(panel.id, text, budget_nano), law_identity(panel, budget_nano)
-    price = list_price(panel.prices[kind], budget_nano, panel.terms.query_nano)
+    price = list_price(panel.terms, panel.prices[kind], budget_nano)
     mine = (location_orders.c.account_id == caller.id) & (location_orders.c.chain_id == query)
     held = connection.execute(select(func.count()).select_from(location_orders).where(mine)).scalar_one()
     holding = Holding(1 if held else None, net_paid(connection, caller.id, query, location_orders))

@@ -10,7 +10,7 @@ from tiers.accounting.charges import LedgerKind
 from tiers.accounting.people import Nanos, PeopleLedger
 from tiers.adaptive.asking import Plan
 from tiers.adaptive.budgeting import doubling_split
-from tiers.adaptive.rounds import Mode
+from tiers.adaptive.rounds import Mode, round_law
 from tiers.adaptive.space import FARTHEST_STEPS, Space
 from tiers.budget import NANO, decimal_text, nano_up, parse_decimal
 from tiers.errors import InvalidParameterError
@@ -81,6 +81,18 @@ class Terms:
         """Return ρ·Λ² of a person's whole budget: what is promised to two places at opposite ends of the space."""
         return nano_up(Fraction(self.budget_nano, NANO) * self.diagonal**2)
 
+    def precision(self, budget_nano: int) -> Fraction:
+        """Return Σ 1/σ² over a question's rounds at a budget, σ in noise steps: what an average of all of them has.
+
+        It is hardly off proportion to the budget, but where the rounds' noise is near the least there is (1,024 steps):
+        more budget buys no more there.
+
+        Raises:     InvalidParameterError: a budget that does not pay every round.
+        """
+        plan = self.plan
+        laws = (round_law(int(budget_nano * part), plan.space, plan.mode) for part in plan.parts)
+        return sum((Fraction(1, law.sigma**2) for law in laws), Fraction(0))
+
     @property
     def unspent(self) -> PeopleLedger:
         """Return everybody's ledger before the first question."""
@@ -126,13 +138,15 @@ def coordinate_of(name: str, text: str) -> Fraction:
     return -size if text.startswith("-") else size
 
 
-def list_price(price_minor: int, budget_nano: int, query_nano: int) -> int:
-    """Return a question's list price: in proportion to its budget, rounded up.
+def list_price(terms: Terms, price_minor: int, budget_nano: int) -> int:
+    """Return a question's list price: in proportion to the precision that its budget buys, rounded up.
 
-    A Gaussian's precision is proportional to ρ, so two cheap answers together never cost less than one as good.
+    Precisions of answers add up in their average, so cheap answers together never cost less than one as good.
 
     Example:
-        >>> list_price(100, 1, 3), list_price(100, 3, 3)
-        (34, 100)
+        >>> space = space_of((Fraction(0),), (Fraction(10),), Fraction(1, 100))
+        >>> terms = Terms(space, 9, 10**10, 10**9, Fraction(1, 20), 10)
+        >>> [list_price(terms, 900, budget) for budget in (10**9, 5 * 10**8)]
+        [900, 451]
     """
-    return -(-price_minor * budget_nano // query_nano)
+    return math.ceil(price_minor * terms.precision(budget_nano) / terms.precision(terms.query_nano))

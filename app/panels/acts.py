@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 import msgspec
 from sqlalchemy import Connection
 
+from app.audit.outages import asked_again
 from app.audit.stopping import refuse_stopped
 from app.auth.accounts import Caller, active_caller
 from app.clock import time_text
@@ -245,15 +246,22 @@ def spending(market: Market, owner: Caller | None, panel: str) -> Iterator[bytes
 def replay_panels(market: Market) -> Iterator[tuple[str, int, tuple[Finding, ...]]]:
     """Yield each round of which a tier was sold, and as 0 each panel's spending, with what its replay found."""
     publics = list(market.keyring.public_keys().values())
+
+    def of_round(panel: str, number: int) -> tuple[Finding, ...]:
+        return replay_round(_lines(disclose(market, panel, number)), publics).findings
+
+    def of_spending(panel: str) -> tuple[Finding, ...]:
+        return replay_spending(_lines(spending(market, None, panel)), publics).findings
+
     for panel, number in market.database.read_now(sold_rounds):
         try:
-            found = replay_round(_lines(disclose(market, panel, number)), publics).findings
+            found = asked_again(partial(of_round, panel, number))
         except (AppError, AuditError) as error:
             found = (Finding("A7", "round-withheld", "round", "a round that was sold", type(error).__name__),)
         yield panel, number, found
     for panel in market.database.read_now(spending_panels):
         try:
-            found = replay_spending(_lines(spending(market, None, panel)), publics).findings
+            found = asked_again(partial(of_spending, panel))
         except (AppError, AuditError) as error:
             found = (Finding("A3", "spending-withheld", "spending", "what devices spent", type(error).__name__),)
         yield panel, 0, found

@@ -14,7 +14,7 @@ import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from app.errors import IntegrityError
+from app.errors import IntegrityError, StoreUnavailableError
 from app.files import replace
 from app.log.panel_leaves import RoundRecord, TierRecord
 from app.panels.plans.base import Counts, Plan
@@ -181,7 +181,8 @@ def counts_commitment(opening: bytes, counts: Counts) -> str:
 def read_tier(plan: Plan, folder: Path, rank: int, opening: bytes, commitment: str) -> Iterator[Lists]:
     """Yield a tier's reports in their order, in runs; the file is compared with its commitment before anything is.
 
-    Raises:     IntegrityError: the file is not what was committed to.
+    Raises:     IntegrityError: the file is not what was committed to, or not there. StoreUnavailableError: the disk
+                does not give it.
     """
     path = folder / f"{rank}.bin"
     digest = hmac.new(opening, digestmod=sha256)
@@ -189,8 +190,10 @@ def read_tier(plan: Plan, folder: Path, rank: int, opening: bytes, commitment: s
         with path.open("rb") as file:
             while raw := file.read(plan.width * RUN):
                 digest.update(raw)
-    except OSError:
+    except FileNotFoundError:
         raise IntegrityError("panel: expected the file of a tier, got none") from None
+    except OSError as error:
+        raise StoreUnavailableError("panel: expected the file of a tier, got an error of the disk") from error
     if not hmac.compare_digest(digest.hexdigest(), commitment):
         raise IntegrityError("panel: expected a tier's reports as committed to, got others")
     return _lists(plan, path)

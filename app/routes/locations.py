@@ -147,9 +147,12 @@ async def quote(
     found = await market.database.read(lambda connection: location_of(connection, location))
     asked = await asyncio.to_thread(canonical, found.terms, data.question)
     sales.check_budget(found.terms, budget)
-    askable = await market.database.read(
-        lambda connection: askable_now(connection, market.keyring, location_of(connection, location), asked, budget)
-    )
+    await asyncio.to_thread(found.terms.precision, budget)  # its laws are at hand then where the store waits for them
+
+    def reckoned(connection: Connection) -> int:
+        return askable_now(connection, market.keyring, location_of(connection, location), asked, budget)
+
+    askable = await market.turns.in_line("asking", caller.id, partial(market.database.read_now, reckoned))
 
     def work(connection: Connection) -> LocationQuoteView:
         return sales.offer(connection, caller, location_of(connection, location), asked, budget, askable, now)

@@ -20,7 +20,7 @@ from app.locations.questions import (
     read_question,
     shape_of,
 )
-from app.locations.terms import Terms, space_of
+from app.locations.terms import Terms, list_price, space_of
 from app.locations.wire import (
     AskedQuestion,
     DensityQuestion,
@@ -31,6 +31,7 @@ from app.locations.wire import (
 )
 from tiers.adaptive.asking import drawing
 from tiers.adaptive.release import keyed_streams
+from tiers.adaptive.rounds import CLASS_RATIO, Mode, schedule
 from tiers.errors import InvalidParameterError
 
 GRAIN = Fraction(1, 100)
@@ -265,3 +266,23 @@ def test_a_polygon_has_no_place_in_another_dimension() -> None:
         canonical(wide, polygon(("0", "0"), ("1", "0"), ("0", "1")))
     ball = DiscQuestion(centre=("1", "2", "3"), radius="1")
     assert canonical(wide, ball) == ball
+
+
+@pytest.mark.parametrize(("grain", "most"), [("0.01", 10**9), ("0.1", 10**11), ("1", 10**12)])
+def test_no_bundle_of_cheaper_answers_is_as_good_as_one_that_costs_more(grain: str, most: int) -> None:
+    """Precisions as the widths of answers take them; near the least noise, a fifth of a budget buys much of them."""
+    space = space_of((Fraction(0),) * 2, (Fraction(100),) * 2, Fraction(grain))
+    terms, list_minor = Terms(space, 9, 10**13, most, Fraction(1, 20), 10), 10**9
+
+    def bought(budget: int) -> float:
+        made = schedule(space, Mode.DISTANCE, np.array([budget]), terms.plan.parts, CLASS_RATIO)
+        return float(made.precision.sum())
+
+    budgets = sorted({int(each) for each in np.geomspace(max(terms.plan.least, most // 1000), most, 60)} | {most})
+    prices = {budget: list_price(terms, list_minor, budget) for budget in budgets}
+    assert prices[most] == list_minor
+    for budget, price in prices.items():
+        assert price >= list_minor * bought(budget) / bought(most) * (1 - 1e-12), "sold below what it is worth"
+        assert price <= list_minor * bought(budget) / bought(most) * (1 + 1e-12) + 1
+    if most == 10**12:
+        assert prices[budgets[40]] > list_minor * budgets[40] / most * 2, "in proportion to ρ it would be a bargain"

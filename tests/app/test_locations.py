@@ -247,13 +247,13 @@ def test_the_same_region_in_other_words_is_the_same_question(shop: Fair, name: s
 # --- money ------------------------------------------------------------------------------------------------------------
 
 
-def test_prices_are_in_proportion_to_rho_and_what_is_held_costs_nothing(shop: Fair, name: str) -> None:
+def test_prices_are_in_proportion_to_precision_and_what_is_held_costs_nothing(shop: Fair, name: str) -> None:
     panel, buyer = opened(shop, name, spread(name)), shop.person()
     amounts = [quoted(shop, buyer, panel, budget=budget).json()["amount_minor"] for budget in ("4", "1", "0.01")]
-    assert amounts == [900, 225, 3]
+    assert amounts == [900, 226, 3], "rounded up, and a little more than the budget's share"
     assert buy(shop, buyer, panel, budget="4").status_code == 201
     assert quoted(shop, buyer, panel, budget="4").json()["amount_minor"] == 0
-    assert quoted(shop, buyer, panel, budget="1").json()["amount_minor"] == 225
+    assert quoted(shop, buyer, panel, budget="1").json()["amount_minor"] == 226
     held = shop.client.get("/v1/account", headers=buyer.headers).json()["balance_minor"]
     assert held == 1_000_000 - 900
 
