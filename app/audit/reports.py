@@ -18,7 +18,7 @@ from app.audit.stopping import body_at, panel_of_finding, stop
 from app.audit.verify import AuditReport, verify_export
 from app.audit.watching import Watching
 from app.clock import new_id, time_text
-from app.errors import AuditFindingError, NotFoundError
+from app.errors import AuditFindingError, ConflictError, NotFoundError
 from app.log.heads import public_key, sign_document, verify_document
 from app.log.journal import append, current_head
 from app.log.leaves import ReportLeaf, decode
@@ -26,6 +26,7 @@ from app.store.schema import audit_reports, products
 from tiers.audit.findings import Finding, Severity
 from tiers.audit.watch import WatchState
 from tiers.canonical import Document, canonical_bytes
+from tiers.errors import AuditError
 
 if TYPE_CHECKING:
     from app.market import Market  # which does audits as jobs
@@ -46,8 +47,14 @@ _PURPOSE = "audit-report"
 
 
 def log_audit(market: "Market", progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Audit the whole log as a job does, and return what its row says of the kept report."""
-    kept = audit_market(market, progress)
+    """Audit the whole log as a job does, and return what its row says of the kept report.
+
+    Raises:     ConflictError: there is nothing to audit yet, which the job then says.
+    """
+    try:
+        kept = audit_market(market, progress)
+    except AuditError as error:
+        raise ConflictError(str(error)) from None
     return {"report": kept["report"], "verdict": kept["verdict"], "findings": len(kept["findings"])}
 
 

@@ -12,6 +12,9 @@ from app.clock import time_text
 from app.errors import AppError
 from app.exports.work import sweep_exports
 from app.market import Market
+from app.store.catalog_schema import chains
+from app.store.location_schema import location_panels
+from app.store.panel_schema import panels
 from app.store.schema import accounts, jobs
 
 __all__ = ["audit_if_due", "keep_auditing", "keep_sweeping"]
@@ -41,13 +44,20 @@ async def keep_sweeping(market: Market) -> None:
 
 
 async def audit_if_due(market: Market) -> str | None:
-    """Start an audit where the last one began longer ago than the settings want; return its job."""
+    """Start an audit where the last one began longer ago than the settings want; return its job.
+
+    A market in which nothing was published yet has nothing to audit: none is due until there is.
+    """
     hours = market.settings.audit_hours
     if hours == 0:
         return None
     since = time_text(market.clock() - timedelta(hours=hours))
 
     def due(connection: Connection) -> str | None:
+        if not any(
+            connection.execute(select(each.c.id).limit(1)).first() for each in (chains, panels, location_panels)
+        ):
+            return None
         newest = connection.execute(select(func.max(jobs.c.created_at)).where(jobs.c.kind == AUDIT)).scalar_one()
         if newest is not None and newest > since:
             return None

@@ -154,6 +154,17 @@ def test_the_clock_starts_one_audit_and_no_second(fair: Fair) -> None:
     assert len(fair.client.get("/v1/audits", headers=fair.operator.headers).json()) == 1
 
 
+def test_a_market_without_anything_to_audit_is_not_due_and_a_job_that_is_asked_for_says_why(fair: Fair) -> None:
+    with fair.client.portal() as portal:
+        assert portal.call(audit_if_due, fair.market) is None
+        job = fair.client.post("/v1/audits", headers=fair.operator.headers).json()["job"]
+        while (told := fair.client.get(f"/v1/jobs/{job}", headers=fair.operator.headers).json())["state"] == "running":
+            pass
+        assert told["state"] == "failed"
+        assert (told["result"]["status"], told["result"]["type"]) == (409, "conflict")
+        assert "at least one chain or panel" in told["result"]["detail"]
+
+
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
