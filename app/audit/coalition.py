@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from app.audit.statistics import holdings_of
+from app.audit.statistics import holdings_of, panel_buyers
 from tiers.audit.coalitions import CoalitionLoss, Purchase, coalition_loss, what_if
 from tiers.budget import decimal_text
 from tiers.errors import AuditError
@@ -31,7 +31,8 @@ def losses_of(
 
     Memory grows with what they hold, not with the export.
 
-    Args:       read: gives the export's lines from the first; it is called twice. add: CHAIN:LAW, a tier that a plan
+    Args:       read: gives the export's lines from the first; it is called twice, and twice more where one of them
+                bought no tier of a chain. add: CHAIN:LAW, a tier that a plan
                 offers and that the first buyer would buy in addition.
     Raises:     AuditError: no buyer, a pseudonym that bought nothing, or a tier that no plan offers. UNREADABLE: as
                 `holdings_of`.
@@ -39,7 +40,7 @@ def losses_of(
     chain, _, law = (add or "").partition(":")
     holdings, offered = holdings_of(read, buyers, (chain, law) if add is not None else None)
     held = [Purchase(each.buyer, each.lineage, each.chain, each.law) for each in holdings]
-    _refuse_strangers(buyers, {each.buyer for each in held})
+    _refuse_strangers(buyers, {each.buyer for each in held}, read)
     losses = dict(coalition_loss(held, buyers))
     if add is None:
         return tuple(_plain(lineage, loss) for lineage, loss in losses.items())
@@ -54,8 +55,10 @@ def losses_of(
     )
 
 
-def _refuse_strangers(buyers: Collection[str], known: Collection[str]) -> None:
+def _refuse_strangers(buyers: Collection[str], known: Collection[str], read: Callable[[], Iterable[bytes]]) -> None:
     strangers = sorted(set(buyers) - set(known))
+    if strangers:
+        strangers = sorted(set(strangers) - panel_buyers(read))
     if strangers:
         raise AuditError(f"buyer: expected pseudonyms of the export's sales, got {strangers[0][:60]!r}")
 

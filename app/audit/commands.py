@@ -163,9 +163,12 @@ def coalition(export: Path, public_key: str, buyers: tuple[str, ...], add: str |
     if as_json:
         click.echo(msgspec.json.encode(losses).decode())
         return
+    if not losses:
+        click.echo("no tier of a dataset is held: what is bought of panels is not in these sums")
     for loss in losses:
+        chains = "1 chain" if loss.chains == 1 else f"{loss.chains} chains"
         rho = "" if loss.rho is None else f", ρ {loss.rho}"
-        click.echo(f"dataset {loss.lineage}: ε {loss.epsilon}, δ {loss.delta}{rho}, from {loss.chains} chains")
+        click.echo(f"dataset {loss.lineage}: ε {loss.epsilon}, δ {loss.delta}{rho}, from {chains}")
         if loss.added is not None:
             click.echo(f"  with the tier in addition: ε {loss.epsilon_after}, {loss.added} more")
 
@@ -201,8 +204,12 @@ def witness(market: str, file: Path, keys: tuple[str, ...]) -> None:
     except AppError as error:
         click.echo(error.detail, err=True)
         sys.exit(1)
+    except httpx.HTTPStatusError as error:
+        status = error.response.status_code
+        known = "TIERMARKET_API_KEY: expected a live API key of the market" if status == 401 else "market: expected 200"
+        raise click.ClickException(f"{known}, got status {status}") from None
     except (httpx.HTTPError, httpx.InvalidURL):
-        raise click.ClickException("market: expected an answer to a valid API key, got none") from None
+        raise click.ClickException(f"market: expected one that answers at {market}, got none") from None
     except (msgspec.MsgspecError, ValueError, LookupError, TypeError):
         raise click.ClickException("market: expected a head, a proof and a public key, got something else") from None
     keep_head(file, head)

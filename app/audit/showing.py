@@ -23,7 +23,7 @@ def give_report(kept: dict[str, Any], *, as_json: bool, html: Path | None) -> No
     click.echo(f"{kept['verdict']}: {kept['leaves']} leaves, {kept['chains']} chains, {kept['sales']} sales")
     click.echo(f"{kept['opened']} answers opened, {kept['replayed']} of {kept['draws']} draws replayed bit for bit")
     for reason, count in kept["not_replayable"].items():
-        click.echo(f"not replayable: {count}: {reason}")
+        click.echo(f"not replayable: {count} draw{'' if count == 1 else 's'}: {reason}")
     for found in kept["findings"]:
         at = f"{found['check']} {found['rule']} at {found['where']}"
         told = "" if found["severity"] == "breach" else "answered by a thaw: "

@@ -13,12 +13,14 @@ import msgspec
 from app.audit.export import LeafRecord, decode_line
 from app.audit.reading import Reader
 from app.log.leaves import Leaf, PlanLeaf, SaleLeaf, decode
+from app.log.location_leaves import LocationSaleLeaf
+from app.log.panel_leaves import PanelSaleLeaf
 from tiers.audit.findings import Finding
 from tiers.audit.records import ChainKey, DrawRecord, SaleRecord
 from tiers.canonical import canonical_bytes
 from tiers.identity import Role, TierLaw
 
-__all__ = ["EdgeCheck", "Holding", "OpenedEdge", "holdings_of", "opened_edges"]
+__all__ = ["EdgeCheck", "Holding", "OpenedEdge", "holdings_of", "opened_edges", "panel_buyers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,14 @@ def holdings_of(
         lineage, law = offers[chain, name]
         held.append(Holding(buyer, lineage, chain, law))
     return tuple(held), None if also is None else offers.get(also)
+
+
+def panel_buyers(read: Callable[[], Iterable[bytes]]) -> frozenset[str]:
+    """Return who bought of a panel or a location panel, which are no datasets; raises UNREADABLE as `holdings_of`."""
+    kinds = (PanelSaleLeaf, b'"panel-sale"'), (LocationSaleLeaf, b'"location-sale"')
+    return frozenset(
+        leaf.pseudonym for form, kind in kinds for leaf in _leaves_of(read(), kind) if isinstance(leaf, form)
+    )
 
 
 def _leaves_of(lines: Iterable[bytes], kind: bytes) -> Iterator[Leaf]:

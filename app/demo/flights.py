@@ -187,6 +187,7 @@ def by_airport(dataset: str) -> dict[str, Any]:
     groups = {"type": "keys", "column": "origin", "keys": list(AIRPORTS)}
     return late | {
         "title": "Flights delayed over an hour, by airport",
+        "description": "How many flights arrived more than 60 minutes late, for each airport they left from.",
         "left_out": f"late flights of one aircraft beyond 10; {_NO_TAIL}",
         "query": late["query"] | {"group_by": groups, "groups_per_unit": len(AIRPORTS)},
     }
@@ -203,6 +204,7 @@ def undercut(dataset: str) -> dict[str, Any]:
     }
     return late | {
         "title": "Flights delayed over an hour, all airports",
+        "description": "How many flights arrived more than 60 minutes late, over all three airports.",
         "query": query,
         "tiers": [{"epsilon": "0.1", "price_minor": 4_000}],
     }

@@ -134,7 +134,7 @@ def _panel(view: PanelView) -> _Panel:
             "epsilon": tier.epsilon,
             "across": tier.across or "",
             "price": Money(tier.price_minor, view.currency).text(),
-            "bound": f"{float(tier.count_bar) * newest.reports**0.5:,.0f}",
+            "bound": f"{float(tier.newest_half_width or 0):,.0f}",
         }
         for tier in view.tiers
     ]

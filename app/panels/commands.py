@@ -53,6 +53,7 @@ def replay(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
 @_JSON
 def spending(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
     """Show that no device passed its budget (GET /v1/panels/PANEL/spending gives the file). Exits 1 on findings."""
+    from app.ledger.budget import nano_text
     from app.panels.spending import replay_spending
 
     _tell(
@@ -63,7 +64,7 @@ def spending(file: Path, keys: tuple[str, ...], as_json: bool) -> None:
         lambda made: (
             f"verified: {made.devices} devices of {made.panel} in {made.rounds} rounds, "
             f"which the market signed to be all in its log of {made.size} leaves; "
-            f"the most spent is {made.most_nano} of {made.budget_nano} (10⁻⁹ of ε)"
+            f"the most spent is ε {nano_text(made.most_nano)} of {nano_text(made.budget_nano)}"
         ),
     )
 
@@ -139,11 +140,13 @@ def plan(file: Path, as_json: bool) -> None:
 
     from app.errors import InvalidRequestError
     from app.panels.strategies import StrategyRequest, plan_strategies, table_of
-    from app.strict import told
+    from app.strict import check_json, told
     from tiers.errors import TierError
 
     try:
-        made = plan_strategies(msgspec.json.decode(file.read_bytes(), type=StrategyRequest))
+        raw = file.read_bytes()
+        check_json("FILE", raw)
+        made = plan_strategies(msgspec.json.decode(raw, type=StrategyRequest))
     except msgspec.ValidationError as error:
         key, message = told(error, StrategyRequest)
         click.echo(f"{type(error).__name__}: {key or 'FILE'}: {message}", err=True)

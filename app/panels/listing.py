@@ -10,6 +10,7 @@ from app.catalog.search import folded
 from app.ledger.budget import nano_text
 from app.log.axes import read_axes
 from app.panels.desk import panel_of, promise_of
+from app.panels.weights import bar_text
 from app.store.panel_schema import panel_rounds, panels
 from app.views import PanelRoundView, PanelTierView, PanelView
 from tiers.budget import decimal_text
@@ -45,7 +46,8 @@ def panel_view(connection: Connection, panel: str) -> PanelView:
     plan, menu = found.plan, found.menu
     rounds = connection.execute(
         select(panel_rounds).where(panel_rounds.c.panel_id == panel).order_by(panel_rounds.c.number)
-    )
+    ).all()
+    newest = rounds[-1].reports if rounds else None
     return PanelView(
         panel=found.id,
         leaf_index=found.leaf_index,
@@ -63,6 +65,7 @@ def panel_view(connection: Connection, panel: str) -> PanelView:
                 epsilon=decimal_text(menu.epsilon(number)),
                 price_minor=found.prices[number],
                 count_bar=f"{menu.plan.count_bar(place):.6f}",
+                newest_half_width=None if newest is None else bar_text(menu.plan.count_width(place, newest)),
                 law=menu.law(number),
                 across=None if menu.plan.metric is None else menu.plan.metric.across(menu.epsilon(number)),
                 guarantee=found.guarantee(number),

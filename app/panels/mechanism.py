@@ -103,14 +103,16 @@ def choose(
         >>> choose("auto", 16, Ladder.parse(["1", "0.5"]), ordered=False).mechanism
         'subset'
     """
+    if sizes and not ordered:
+        raise InvalidRequestError('promise: expected "steps" of a panel with axes, got "values"')
     by_steps: Mechanism = "points" if sizes else "flips"
-    fitting = [by_steps] if ordered else [] if sizes else list(_BY_VALUES)
+    fitting = [by_steps] if ordered else list(_BY_VALUES)
     if asked != "auto":
         fitting = [name for name in fitting if name == asked]
     if not fitting:
         values = f"ε for any two values: {', '.join(_BY_VALUES)}"
-        kind = f"ε a step: {by_steps}" if ordered or sizes else values
-        raise InvalidRequestError(f"mechanism: expected one that promises {kind}, got another")
+        kind = f"ε a step: {by_steps}" if ordered else values
+        raise InvalidRequestError(f"mechanism: expected one that promises {kind}, got {asked!r}")
     found: Plan | None = None
     for name in sorted(fitting, key=lambda each: (each == "local-hash", MECHANISMS.index(each))):
         if found is not None and _least_of(name, domain_size, ladder) >= _merit(found):

@@ -22,7 +22,8 @@ class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
     """One tier of a panel: its ε, its price a round, and the law of its reports.
 
     `rank` is its number: by accuracy among those that the panel opened with, then in the order of being added.
-    The 95 % half-width of one value's count (of one axis) is at most `count_bar` times the square root of the reports.
+    The 95 % half-width of one value's count (of one axis) is at most `count_bar` times the square root of the reports;
+    `newest_half_width` is that of an inner value in the newest closed round, none before there is one.
     Where ε is a step's, `across` is the ε between the two values farthest apart, and `guarantee` says both.
     """
 
@@ -30,6 +31,7 @@ class PanelTierView(msgspec.Struct, frozen=True, kw_only=True):
     epsilon: str
     price_minor: int
     count_bar: str
+    newest_half_width: str | None
     law: dict[str, str]
     across: str | None
     guarantee: str | None

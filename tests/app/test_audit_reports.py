@@ -416,6 +416,9 @@ def test_commands_run_an_audit_and_show_the_report_as_json_and_page(fair: Fair, 
     assert page.read_text() == report_page(kept)
     shown = CliRunner().invoke(main, ["audit", "report", "--state", state, "--public-key", public_of(fair), "--json"])
     assert (shown.exit_code, json.loads(shown.stdout)) == (0, kept)
+    told = CliRunner().invoke(main, ["audit", "report", "--state", state]).output
+    for reason, count in kept["not_replayable"].items():
+        assert f"not replayable: {count} draw{'' if count == 1 else 's'}: {reason}" in told
     file = tmp_path / "report.json"
     file.write_text(json.dumps(kept | {"leaves": 1}))
     forged = CliRunner().invoke(main, ["audit", "report", "--file", str(file), "--public-key", public_of(fair)])
@@ -426,3 +429,33 @@ def test_commands_run_an_audit_and_show_the_report_as_json_and_page(fair: Fair, 
     assert CliRunner().invoke(main, ["audit", "run", "--state", str(tmp_path / "nowhere")]).exit_code == 1
     read = fair.market.database.read_now(lambda connection: kept_report(connection, kept["report"]))
     assert read == kept
+
+
+def test_a_witness_says_whether_the_key_or_the_market_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message for a market that is away and for a key that is dead would send its reader the wrong way."""
+    command = [
+        "audit",
+        "witness",
+        "http://market.invalid",
+        "--keep",
+        str(tmp_path / "head.json"),
+        "--public-key",
+        "0" * 64,
+    ]
+
+    def answering(status: int | None) -> str:
+        def get(client: httpx.Client, path: str, **_: object) -> httpx.Response:
+            if status is None:
+                raise httpx.ConnectError("nobody listens")
+            return httpx.Response(status, request=httpx.Request("GET", f"http://market.invalid{path}"))
+
+        monkeypatch.setattr(httpx.Client, "get", get)
+        ended = CliRunner().invoke(main, command)
+        assert ended.exit_code == 1
+        return " ".join(ended.output.replace("│", " ").split())
+
+    assert "TIERMARKET_API_KEY: expected a live API key of the market, got status 401" in answering(401)
+    assert "market: expected 200, got status 503" in answering(503)
+    assert "market: expected one that answers at http://market.invalid, got none" in answering(None)

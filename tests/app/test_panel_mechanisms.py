@@ -289,12 +289,30 @@ def test_counts_of_runs_add_up_and_everybody_is_counted_once(mechanism: Any) -> 
     if mechanism in BY_STEPS:  # the least of three bars, of which the listing tells the one that grows with the root
         assert width <= plan.count_bar(0) * np.sqrt(90)
         assert 1.9 * np.sqrt(90 * plan.grid(0).excess) < width  # type: ignore[attr-defined]
-    elif mechanism == "subset":  # the lesser of two
-        law, one = plan.laws[0], np.eye(1, 12, 1)[0]
-        assert width == pytest.approx(half_width_of([(set_span(law, one), 90)], [set_variance(law, one)]))  # type: ignore[arg-type]
+    elif mechanism in ("subset", "randomized-response"):  # the lesser of two; the latter's are sets of one value
+        law: Any = plan.laws[0]
+        law, one = law if mechanism == "subset" else Subset(12, 1, law.signal), np.eye(1, 12, 1)[0]
+        assert width == pytest.approx(half_width_of([(set_span(law, one), 90)], [set_variance(law, one)]))
         assert width < plan.count_bar(0) * np.sqrt(90)
     elif mechanism != "mixed":  # whose bar is that of the planned shares
         assert width == pytest.approx(plan.count_bar(0) * np.sqrt(90))
+    people = int(whole.reshape(-1, 13)[:, 0].max()) if mechanism == "mixed" else 90  # a path has as many as it has
+    if mechanism != "mixed":
+        assert plan.count_width(0, people) == pytest.approx(width), "a listing tells the bar that a reading has"
+    else:
+        assert 0 < plan.count_width(0, people) <= plan.count_bar(0) * np.sqrt(people + len(whole) // 13)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "2", "5"])
+def test_randomised_response_has_the_bars_of_sets_of_one_value(epsilon: str) -> None:
+    """They are the same law, report by report; so are their estimates, and what they may miss by."""
+    answers = plan_of("randomized-response", 10, Ladder.parse([epsilon]))
+    law = answers.laws[0]
+    sets = Subset(10, 1, law.signal)  # type: ignore[attr-defined]
+    for weights in (np.eye(1, 10)[0], np.arange(10.0)):
+        width = answers.linear(0, np.zeros(10, np.int64), 3000, weights)[1]
+        due = half_width_of([(set_span(sets, weights), 3000)], [set_variance(sets, weights)])
+        assert width == pytest.approx(due)
 
 
 # --- on the market ----------------------------------------------------------------------------------------------------

@@ -253,6 +253,10 @@ def test_panels_are_found_by_words_and_shown_on_the_storefront(shop: Fair) -> No
     row = reading(shop, buyer, panel, "3", {"type": "count", "key": DOMAIN[0]}).json()["values"][0]
     bound = float(top["count_bar"]) * math.sqrt(40)
     assert 0.7 * bound < float(row["half_width"]) <= bound, "a listing tells the most that a bar can be"
+    inner = reading(shop, buyer, panel, "3", {"type": "count", "key": DOMAIN[1]}).json()["values"][0]
+    assert top["newest_half_width"] == inner["half_width"], "and, of the newest round, what a bar is"
+    assert f"± {float(inner['half_width']):,.0f} reports" in page
+    assert got(shop, anybody, f"/v1/panels/{unsold['panel']}")["tiers"][0]["newest_half_width"] is None
 
 
 def test_a_round_whose_stored_counts_were_changed_is_not_sold(shop: Fair) -> None:

@@ -70,6 +70,7 @@ def test_an_auditor_sees_that_nobody_passed_the_budget_and_nobody_s_name(shop: F
     file.write_bytes(b"\n".join(lines) + b"\n")
     done = CliRunner().invoke(main, ["panel", "spending", str(file), "--public-key", public(shop)])
     assert (done.exit_code, "9 devices" in done.output) == (0, True), done.output
+    assert "the most spent is ε 6 of 6" in done.output, "in the units that the panel was opened in"
     file.write_bytes(b"\n".join(lines[:-1]) + b"\n")
     assert CliRunner().invoke(main, ["panel", "spending", str(file), "--public-key", public(shop)]).exit_code == 1
 

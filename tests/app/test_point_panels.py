@@ -85,6 +85,15 @@ def test_a_panel_that_is_no_grid_is_refused(shop: Fair, fields: dict[str, Any]) 
     assert response.headers["content-type"] == "application/problem+json"
 
 
+def test_axes_without_a_promise_are_told_which_one_is_due(shop: Fair) -> None:
+    """A promise that is left out is of any two values: the refusal names it, and no mechanism that nobody sent."""
+    sent = request()
+    del sent["promise"]
+    response = shop.client.post("/v1/panels", json=sent, headers=shop.owner().headers)
+    assert response.status_code == 400
+    assert response.json()["detail"] == 'promise: expected "steps" of a panel with axes, got "values"'
+
+
 @pytest.fixture(scope="module")
 def sold(shop: Fair) -> Any:
     """A round of points, the middle tier sold."""

@@ -116,6 +116,14 @@ def test_what_is_no_question_is_refused_with_a_reason(tmp_path: Path, fields: di
         assert "metric.type: Expected one of 'line', 'any', 'secret', 'table', got 'hearsay'" in done.output
 
 
+def test_a_file_that_parsers_may_read_differently_is_refused(tmp_path: Path) -> None:
+    text = msgspec.json.encode(asked()).decode()
+    (tmp_path / "q.json").write_text(text.replace("{", '{"values":7,', 1))
+    done = CliRunner().invoke(main, ["panel", "plan", str(tmp_path / "q.json")])
+    assert done.exit_code == 2
+    assert done.output.strip() == "InvalidRequestError: FILE: expected JSON, got a repeated key"
+
+
 def test_the_command_prints_a_table_or_the_plan(tmp_path: Path) -> None:
     (tmp_path / "q.json").write_text(msgspec.json.encode(asked()).decode())
     done = CliRunner().invoke(main, ["panel", "plan", str(tmp_path / "q.json")])

@@ -354,3 +354,18 @@ def test_the_command_replays_a_file_and_exits_by_what_it_finds(shop: Fair, shown
     done = CliRunner().invoke(main, [*arguments, "--json"])
     assert (done.exit_code, json.loads(done.output)["verdict"]) == (1, "refuted")
     assert CliRunner().invoke(main, ["panel", "replay", str(file), "--public-key", "xyz"]).exit_code == 1
+
+
+def test_who_bought_of_panels_alone_holds_nothing_of_a_dataset_and_is_no_stranger(
+    export: Export, tmp_path: Any
+) -> None:
+    """What is bought of panels is in no dataset's sum: nothing is refused for it, and a coalition may hold both."""
+    file = tmp_path / "export.ndjson"
+    file.write_bytes(b"".join(line + b"\n" for line in export.lines()))
+    command = ["audit", "coalition", str(file), "--public-key", export.public]
+    buyer = export.kind("panel-sale")[0]["pseudonym"]
+    alone = CliRunner().invoke(main, [*command, "--buyer", buyer])
+    assert (alone.exit_code, "no tier of a dataset is held" in alone.output) == (0, True), alone.output
+    assert json.loads(CliRunner().invoke(main, [*command, "--buyer", buyer, "--json"]).output) == []
+    stranger = CliRunner().invoke(main, [*command, "--buyer", buyer, "--buyer", "nobody"])
+    assert (stranger.exit_code, "'nobody'" in stranger.output) == (1, True), stranger.output

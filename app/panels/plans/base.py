@@ -117,6 +117,19 @@ class Plan(ABC):
     def count_bar(self, rank: int) -> float:
         """Return the 95 % half-width of one value's count from one report; it grows with the root of their number."""
 
+    def count_width(self, rank: int, reports: int) -> float:
+        """Return the 95 % half-width of one inner value's count among so many reports, as a reading tells it.
+
+        Guarantee:  no data enter; at most `count_bar` times the root of the reports (a
+                    mixed plan: to a report a path).
+        Example:
+            >>> from app.panels.mechanism import choose
+            >>> plan = choose("subset", 10, Ladder.parse(["5"]), ordered=False)
+            >>> round(plan.count_bar(0) * 3000**0.5, 1), round(plan.count_width(0, 3000), 1)
+            (79.4, 38.2)
+        """
+        return self.linear(rank, np.zeros(self.domain_size, np.int64), reports, np.eye(1, self.domain_size)[0])[1]
+
     @abstractmethod
     def linear(
         self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE

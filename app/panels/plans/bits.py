@@ -93,6 +93,13 @@ class FlippedPlan(Plan):
         edge = rank_radius(Grid((2,), self.flips[rank]), 1, 1 - CONFIDENCE)
         return edge if max(self.sizes) == 2 else math.sqrt(2) * edge
 
+    def count_width(self, rank: int, reports: int) -> float:
+        """Return the half-width of one count among so many reports: of an inner value of the longest axis."""
+        rows = [np.ones(size) for size in self.sizes]
+        longest = max(range(len(rows)), key=lambda axis: self.sizes[axis])
+        rows[longest] = np.eye(1, self.sizes[longest], 1 if self.sizes[longest] > 2 else 0)[0]
+        return half_width(self.grid(rank), reports, rows, 1 - CONFIDENCE)
+
     def _held(self, raw: bytes) -> Counts:
         """Return how many reports hold each threshold."""
         return covered_by_sets(self.bits, np.ascontiguousarray(self._words(raw).T))

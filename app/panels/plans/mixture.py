@@ -167,6 +167,12 @@ class MixturePlan(Plan):
             ]
         )
 
+    def count_width(self, rank: int, reports: int) -> float:
+        """Return the half-width of one count among so many reports, at the planned shares."""
+        table = np.zeros((len(self.chains), 1 + self.domain_size), np.int64)
+        table[:, 0] = np.ceil([share / 2**32 * reports for share in self.mixed.shares])
+        return self.linear(rank, table.reshape(-1), reports, np.eye(1, self.domain_size)[0])[1]
+
     def linear(
         self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
     ) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from app.panels.plans.base import CONFIDENCE, Counts, Fault, Labels, Law, Plan, Weights, half_width_of, signal_of
 from app.panels.plans.lists import Lists
+from app.panels.plans.sets import set_span, set_variance
 from tiers.budget import Ladder
 from tiers.errors import InvalidParameterError
 from tiers.local.columns.counts import covered_by_hash, covered_by_values
@@ -22,7 +23,7 @@ from tiers.local.menu import best_subset_size
 from tiers.local.planning import check_tiers
 from tiers.local.randomized_response import RandomizedResponse
 from tiers.local.signal import keep
-from tiers.local.subset import check_domain
+from tiers.local.subset import Subset, check_domain
 from tiers.sampling.words import KeyedWords
 
 __all__ = ["HashesPlan", "ValuesPlan"]
@@ -105,10 +106,11 @@ class ValuesPlan(Plan):
     def linear(
         self, rank: int, counts: Counts, reports: int, weights: Weights, miss: Fraction = 1 - CONFIDENCE
     ) -> tuple[float, float]:
-        """Return Σ_v w_v(c_v − n·f)/(t−f) with its bar: a report moves it within (max w − min w)/(t−f)."""
-        wanted, rates = np.asarray(weights, np.float64), self.tiers[rank].rates()
-        span = float(np.ptp(wanted)) / rates.gap
-        return float(wanted @ estimate(rates, counts, reports)), half_width_of([(span, reports)], miss=miss)
+        """Return Σ_v w_v(c_v − n·f)/(t−f) with its bar: that of the sets of one value, which have the same law."""
+        wanted, law = np.asarray(weights, np.float64), self.tiers[rank]
+        sets = Subset(self.domain_size, 1, law.signal)
+        width = half_width_of([(set_span(sets, wanted), reports)], [set_variance(sets, wanted)], miss)
+        return float(wanted @ estimate(law.rates(), counts, reports)), width
 
     @cached_property
     def _steps(self) -> tuple[ValueStep, ...]:
