@@ -92,14 +92,22 @@ def compact_command(state: Path, source: Path) -> None:
 
 @click.command("rotate-key")
 @click.argument("purpose")
-@click.option("--state", type=_STATE, required=True, help="Folder of the market; restart its workers afterwards.")
+@click.option(
+    "--state",
+    type=_STATE,
+    required=True,
+    help="Folder of the market, which must not be serving; restart its other machines' workers afterwards.",
+)
 @click.option("--reseal", "again", is_flag=True, help="Seal what is stored under the newest storage key.")
 def rotate_key(purpose: str, state: Path, again: bool) -> None:
     """Bring a new key of a PURPOSE into force: noise, signing, cache, pepper or storage. Old ones keep their work."""
+    from app.instance import claim_state
     from app.rotation import reseal, rotate
 
     settings = settings_at(state)
-    with spoken():
+    if not settings.keys.is_file():
+        raise click.ClickException(f"--state: expected the folder of a market, got {state}")
+    with spoken(), claim_state(state):  # a worker with the old ring would refuse every write until its restart
         number = rotate(settings, purpose)
         click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")
         if again:

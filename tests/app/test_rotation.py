@@ -16,6 +16,7 @@ from sqlalchemy import select
 from app.audit.verify import verify_export
 from app.cli import main
 from app.errors import InvalidRequestError, StoreUnavailableError
+from app.instance import claim_state
 from app.keyring import PURPOSES, ROTATED, Keyring, add_key
 from app.locations.replay import replay_location
 from app.log.heads import TreeHead, public_key, verify_document
@@ -271,6 +272,21 @@ def test_only_what_can_be_rotated_is(settings: Settings) -> None:
     done = command(settings, ["rotate-key", "--state", str(settings.state), "storage", "--reseal"])
     assert done.exit_code == 0, done.output
     assert "key 2 is in force" in done.output
+
+
+def test_no_key_is_rotated_under_a_service_nor_in_a_folder_that_holds_no_market(settings: Settings) -> None:
+    """Under a service every write would be refused until its restart; elsewhere a new market would be made, and rotated."""
+    opened = open_fair(settings)
+    next(opened)
+    opened.close()
+    before = settings.keys.read_text()
+    with claim_state(settings.state):
+        served = command(settings, ["rotate-key", "--state", str(settings.state), "signing"])
+    assert (served.exit_code, "a folder that nobody serves" in " ".join(served.output.split())) == (1, True)
+    assert settings.keys.read_text() == before
+    nowhere = settings.state.parent / "nowhere"
+    missed = CliRunner().invoke(main, ["rotate-key", "--state", str(nowhere), "signing"])
+    assert (missed.exit_code, "expected the folder of a market" in missed.output, nowhere.exists()) == (1, True, False)
 
 
 # --- the verifier against a market of bad will -----------------------------------------------------------------------
