@@ -61,10 +61,10 @@ class Terms:
             raise InvalidParameterError("people", f"1 to {PEOPLE_MOST}", self.people)
         if not 1 <= self.query_nano <= self.budget_nano:
             raise InvalidParameterError(
-                "query_budget", f"above 0, at most the budget of {self.budget_nano} units", self.query_nano
+                "query_budget", f"above 0, at most the budget of {_rho(self.budget_nano)}", _rho(self.query_nano)
             )
         if self.query_nano < self.plan.least:
-            raise InvalidParameterError("query_budget", f"at least {self.plan.least} units here", self.query_nano)
+            raise InvalidParameterError("query_budget", f"at least {_rho(self.plan.least)} here", _rho(self.query_nano))
 
     @property
     def plan(self) -> Plan:
@@ -150,3 +150,7 @@ def list_price(terms: Terms, price_minor: int, budget_nano: int) -> int:
         [900, 451]
     """
     return math.ceil(price_minor * terms.precision(budget_nano) / terms.precision(terms.query_nano))
+
+
+def _rho(nano: int) -> str:
+    return decimal_text(Fraction(nano, NANO))

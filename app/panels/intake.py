@@ -19,7 +19,7 @@ from app.errors import InvalidRequestError
 from app.panels.plans.base import Fault, Labels, Plan
 from app.panels.plans.lists import Lists
 from app.panels.plans.mixture import label_of
-from app.strict import check_json
+from app.strict import check_json, told
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +33,11 @@ _DEVICE = r"^[^\x00-\x1f\x7f]{1,128}\Z"
 _NAMED = re.compile(_DEVICE)
 _LARGEST = 2**32 - 1
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-_BOTH = f"a device's name and a report of at most {_LONG} numbers, neither missing"
+_BOTH = f"a device's name of at most {_NAME} characters and a report of at most {_LONG} numbers, neither missing"
+_PARTS = {
+    "device": f"a device's name: text of 1 to {_NAME} characters, none of control",
+    "report": f"a report: a list of at most {_LONG} whole numbers from 0 to {_LARGEST}",
+}
 
 
 class ReportRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,8 +117,11 @@ def _lines(form: Form, path: Path) -> Iterator[Batch]:
             try:
                 row = decoder.decode(raw)
                 check_json("row", raw)
+            except msgspec.ValidationError as error:
+                part = told(error, ReportRow)[0].partition("[")[0]
+                refused.append(Refusal(number, _PARTS.get(part, "an object with device and report, and no more")))
             except (msgspec.MsgspecError, InvalidRequestError, UnicodeDecodeError):
-                refused.append(Refusal(number, "an object with device and report, as documented"))
+                refused.append(Refusal(number, "one object of JSON, no name in it twice"))
             else:
                 lines.append(number)
                 rows.append(row)

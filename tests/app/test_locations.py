@@ -609,6 +609,9 @@ def test_panels_that_cannot_be_kept_are_not_opened(shop: Fair, name: str) -> Non
     for fields, status in BAD_PANELS:
         response = shop.client.post("/v1/locations", json=body(made, **fields), headers=shop.owner().headers)
         assert response.status_code == status, (fields, response.text)
+        if fields == {"query_budget": "11"}:
+            told = "query_budget: expected above 0, at most the budget of 10, got '11'"
+            assert response.json()["detail"] == told, "in the ρ that was sent, not in nanos"
     other = shop.person("owner")
     assert shop.client.post("/v1/locations", json=body(made), headers=other.headers).status_code == 404
     assert shop.stored() == before | {"accounts": before["accounts"] + 1, "api_keys": before["api_keys"] + 1}

@@ -123,7 +123,7 @@ def test_rows_that_are_too_long_or_missing_are_refused_by_line_and_the_others_ke
     done = deliver(shop, panel, file=path.name).json()
     assert (done["accepted"], [each["line"] for each in done["refusals"]]) == (2, [2, 3, 5, 6, 7])
     assert {each["rule"] for each in done["refusals"]} == {
-        "a device's name and a report of at most 4097 numbers, neither missing"
+        "a device's name of at most 128 characters and a report of at most 4097 numbers, neither missing"
     }
 
 
@@ -188,3 +188,23 @@ def test_a_run_is_bounded_by_its_numbers_and_not_by_its_rows_alone(tmp_path: Pat
     runs = [len(run.lines) for run in read_file(Form("panel", plan), path)]
     assert sum(runs) == rows
     assert max(runs) * int(size) <= 1 << 21
+
+
+def test_a_line_that_is_no_report_is_told_which_part_is_wrong_and_what_that_must_be(
+    shop: Fair, panel: dict[str, Any]
+) -> None:
+    path = shop.market.settings.data / "wrong.ndjson"
+    wrong = {
+        '{"device": "", "report": [1]}': "a device's name: text of 1 to 128 characters, none of control",
+        '{"device": "\\u0000", "report": [1]}': "a device's name: text of 1 to 128 characters, none of control",
+        '{"device": "a", "report": [-1]}': "a report: a list of at most 4097 whole numbers from 0 to 4294967295",
+        '{"device": "a", "report": [1.0]}': "a report: a list of at most 4097 whole numbers from 0 to 4294967295",
+        '{"device": "a"}': "an object with device and report, and no more",
+        '{"device": "a", "report": [1], "x": 1}': "an object with device and report, and no more",
+        '{"device": "a", "device": "b", "report": [1]}': "one object of JSON, no name in it twice",
+        '{"device": "a", "rep': "one object of JSON, no name in it twice",
+    }
+    path.write_text("\n".join(wrong))
+    done = deliver(shop, panel, file=path.name).json()
+    assert done["accepted"] == 0
+    assert [each["rule"] for each in done["refusals"]] == list(wrong.values())
