@@ -89,7 +89,7 @@ class Market:
         self.cache: AnswerCache = RedisCache(settings.redis_url, self.keyring) if settings.redis_url else NoCache()
         self.limits = Admission(settings, self.keyring)
         self.renderings = Renderings()
-        self.jobs = Jobs(self.database, clock, self.turns, self._kinds())
+        self.jobs = Jobs(self.database, clock, self.turns, self._kinds(), waiting=(ORDER, LOCATION_ORDER))
         self._on_query = on_query
         self._drawers = ThreadPoolExecutor(_DRAWERS, thread_name_prefix="drawer")
 

@@ -1,7 +1,7 @@
 """Jobs: a row a job, a turn a run. A job is its kind and its request, so whoever finds it abandoned can do it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,11 +50,15 @@ class Jobs:
 
     Guarantee:  a job has one result. Whoever works on it holds its turn, which ends with its process; a result is only
                 stored while the job has none. A job that ended three workers is failed, so it ends no fourth.
+    Args:       waiting: kinds whose work waits for turns of its own; they have their threads, and hold up no others.
     """
 
-    def __init__(self, database: Database, clock: Clock, turns: Turns, kinds: Kinds) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, turns: Turns, kinds: Kinds, waiting: Container[str] = ()
+    ) -> None:
         self._database, self._clock, self._turns, self._kinds = database, clock, turns, kinds
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="job")
+        self._waiting, self._waiters = waiting, ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="waiting-job")
         self._running: dict[str, asyncio.Future[None]] = {}
         self._watching: asyncio.Task[None] | None = None
 
@@ -126,7 +130,8 @@ class Jobs:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
         await asyncio.gather(*self._running.values(), return_exceptions=True)
-        await asyncio.to_thread(self._threads.shutdown)
+        for threads in (self._threads, self._waiters):
+            await asyncio.to_thread(threads.shutdown)
 
     async def _watch(self) -> None:
         while True:
@@ -137,7 +142,8 @@ class Jobs:
     def _begin(self, job: str, kind: str) -> None:
         if job in self._running:  # a look found its row before its own worker came here
             return
-        running = asyncio.get_running_loop().run_in_executor(self._threads, self._run_in_turn, job, kind)
+        threads = self._waiters if kind in self._waiting else self._threads
+        running = asyncio.get_running_loop().run_in_executor(threads, self._run_in_turn, job, kind)
         self._running[job] = running
         running.add_done_callback(lambda _: self._running.pop(job, None))
 

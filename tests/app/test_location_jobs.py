@@ -67,6 +67,16 @@ def test_what_was_answered_is_sold_at_once_and_a_refusal_is_no_job(fair: Fair) -
     assert fair.stored()["jobs"] == 0
 
 
+def test_orders_that_wait_for_a_panel_hold_up_no_other_jobs(fair: Fair, gate: threading.Event) -> None:
+    panel, buyers = opened(fair, "city"), [fair.person() for _ in range(4)]
+    waiting = [ordered(fair, each, panel, quote_of(fair, each, panel)).json()["job"] for each in buyers]
+    audit = fair.client.post("/v1/audits", headers=fair.operator.headers).json()["job"]
+    assert ended(fair, fair.operator, audit)["state"] == "done"
+    assert fair.stored()["location_orders"] == 0
+    gate.set()
+    assert [ended(fair, who, job)["state"] for who, job in zip(buyers, waiting, strict=True)] == ["done"] * 4
+
+
 @pytest.mark.parametrize("placed", [False, True], ids=["before the sale", "after the sale"])
 def test_an_order_whose_worker_died_asks_people_once(fair: Fair, placed: bool) -> None:
     panel, buyer = opened(fair, "city"), fair.person()
