@@ -125,7 +125,8 @@ class ExportAudit:
             raise AuditError("export: expected at least one chain or panel to audit, got none")
         for check in self._edges:
             self._conclude(check)
-        notes = [] if self._log.sales else ["the log holds plans but no sale: nothing was charged, opened or replayed"]
+        sold_nothing = not self._log.sales and not self._log.empty
+        notes = ["the log holds plans but no sale: nothing was charged, opened or replayed"] if sold_nothing else []
         if self._dropped:
             notes.append(f"{self._dropped} more findings than are listed")
         return AuditReport(

@@ -49,6 +49,8 @@ def buy_answered(
 def buy(market: Market, caller: Caller, panel: str, quote: str, key: str, licence: str | None) -> LocationPlaced:
     """Sell what a quote offers; where its question has no answer yet, people are asked now.
 
+    An account asks one new question at a time: what pays for one may not have people of other panels asked as well.
+
     Raises:     as `sales.order`; BudgetRefusedError: nobody has enough left. ConflictError: another process was faster.
                 AccountSuspendedError: of an account that was suspended while it waited.
                 SnapshotAbsentError, IntegrityError: the people's places are not at hand, or were altered.
@@ -57,7 +59,7 @@ def buy(market: Market, caller: Caller, panel: str, quote: str, key: str, licenc
     try:
         return sell()
     except UnansweredError:
-        with market.turns.held("location", panel):
+        with market.turns.held("asker", caller.id), market.turns.held("location", panel):
             market.database.read_now(lambda connection: active_caller(connection, caller.id))  # it may have been long
             try:  # others that waited before may have asked the same, or taken the money
                 return sell()

@@ -197,7 +197,8 @@ async def order(
         try:
             placed = await asyncio.to_thread(acts.buy_answered, market, *wanted)
         except sales.UnansweredError:
-            placed = await market.turns.in_line("location", location, partial(acts.buy, market, *wanted))
+            buy = partial(acts.buy, market, *wanted)
+            placed = await market.turns.in_line("location", location, buy, first=("asker", request.user.id))
     view = LocationPlacedView(
         receipt=msgspec.json.decode(placed.receipt),
         panel=placed.panel,

@@ -5,7 +5,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -39,15 +39,25 @@ class Turns:
             self._folder = Path(engine.url.database).resolve().parent / "turns"
             self._folder.mkdir(mode=0o700, exist_ok=True)
 
-    async def in_line(self, kind: str, name: str, work: Callable[[], _Made], threads: Executor | None = None) -> _Made:
+    async def in_line(
+        self,
+        kind: str,
+        name: str,
+        work: Callable[[], _Made],
+        threads: Executor | None = None,
+        *,
+        first: tuple[str, str] | None = None,
+    ) -> _Made:
         """Do work that takes this turn, in a thread; what waits for it in this process holds no thread meanwhile.
 
         There are few threads, and everybody's requests need them: those who wait for one name would stop all others.
 
-        Args:       threads: of which one does the work, the event loop's unless told.
+        Args:       threads: of which one does the work, the event loop's unless told. first: kind and name of a turn
+                    that the work takes before this one, with a line of its own.
         """
+        before = nullcontext() if first is None else self._lines.setdefault(first, asyncio.Lock())
         line = self._lines.setdefault((kind, name), asyncio.Lock())
-        async with line:
+        async with before, line:
             if threads is None:
                 return await asyncio.to_thread(work)
             return await asyncio.get_running_loop().run_in_executor(threads, work)

@@ -77,6 +77,20 @@ def test_orders_that_wait_for_a_panel_hold_up_no_other_jobs(fair: Fair, gate: th
     assert [ended(fair, who, job)["state"] for who, job in zip(buyers, waiting, strict=True)] == ["done"] * 4
 
 
+def test_jobs_of_one_purse_have_people_of_one_panel_asked(fair: Fair) -> None:
+    places, buyer = [opened(fair, name) for name in ("city", "sea", "wood")], fair.person(deposit=500)
+    quotes = [quote_of(fair, buyer, panel) for panel in places]
+    begun = [
+        ordered(fair, buyer, panel, quote, quote).json()["job"] for panel, quote in zip(places, quotes, strict=True)
+    ]
+    done = [ended(fair, buyer, job) for job in begun]
+    assert sorted(job["state"] for job in done) == ["done", "failed", "failed"]
+    refused = [job["result"]["type"].rsplit("/")[-1] for job in done if job["state"] == "failed"]
+    assert refused == ["insufficient-funds"] * 2
+    answered = [fair.client.get(f"/v1/locations/{panel['panel']}", headers=buyer.headers) for panel in places]
+    assert sum(each.json()["answered"] for each in answered) == 1
+
+
 @pytest.mark.parametrize("placed", [False, True], ids=["before the sale", "after the sale"])
 def test_an_order_whose_worker_died_asks_people_once(fair: Fair, placed: bool) -> None:
     panel, buyer = opened(fair, "city"), fair.person()

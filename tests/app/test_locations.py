@@ -275,6 +275,24 @@ def test_who_cannot_pay_asks_nobody(shop: Fair, name: str) -> None:
     assert shop.stored() == before
 
 
+def test_one_purse_has_people_of_one_panel_asked_and_not_of_all_panels_at_once(shop: Fair, name: str) -> None:
+    open_panels = [opened(shop, f"{name}-{place}", spread(f"{name}-{place}")) for place in range(3)]
+    buyer = shop.person(deposit=500)
+    quotes = [quoted(shop, buyer, panel).json()["quote"] for panel in open_panels]
+    gate = threading.Barrier(3)
+
+    def at_once(panel: Any, quote: str) -> int:
+        gate.wait()
+        return int(order(shop, buyer, panel, quote, quote).status_code)
+
+    with ThreadPoolExecutor(3) as pool:
+        found = sorted(pool.map(at_once, open_panels, quotes))
+    assert found == [201, 402, 402]
+    paths = [f"/v1/locations/{panel['panel']}" for panel in open_panels]
+    answered = [shop.client.get(path, headers=buyer.headers).json()["answered"] for path in paths]
+    assert sorted(answered) == [0, 0, 1], "those who were not paid for were not asked"
+
+
 def test_an_invoice_is_numbered_and_a_credit_reverses_what_the_owner_earned(shop: Fair, name: str) -> None:
     panel, buyer = opened(shop, name, spread(name)), shop.person()
     sold = buy(shop, buyer, panel, budget="4").json()["receipt"]["order"]
