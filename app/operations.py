@@ -10,7 +10,16 @@ import rich_click as click
 from app.errors import AppError
 from app.settings import Settings
 
-__all__ = ["OPERATORS", "backup_command", "compact_command", "restore_command", "rotate_key", "settings_at", "spoken"]
+__all__ = [
+    "OPERATORS",
+    "backup_command",
+    "compact_command",
+    "market_at",
+    "restore_command",
+    "rotate_key",
+    "settings_at",
+    "spoken",
+]
 
 _STATE = click.Path(file_okay=False, path_type=Path)
 _NEW = click.Path(dir_okay=False, path_type=Path)
@@ -20,6 +29,17 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def settings_at(state: Path) -> Settings:
     """Return the settings of a state folder; everything else comes from the environment."""
     return Settings.from_environment({**os.environ, "TIERMARKET_STATE": str(state)})
+
+
+def market_at(state: Path) -> Settings:
+    """Return the settings of a market that is there: nothing is made in a folder that holds none.
+
+    Raises:     click.ClickException: no key ring.
+    """
+    settings = settings_at(state)
+    if not settings.keys.is_file():
+        raise click.ClickException(f"--state: expected the folder of a market, got {state}")
+    return settings
 
 
 @contextmanager
@@ -104,9 +124,7 @@ def rotate_key(purpose: str, state: Path, again: bool) -> None:
     from app.instance import claim_state
     from app.rotation import reseal, rotate
 
-    settings = settings_at(state)
-    if not settings.keys.is_file():
-        raise click.ClickException(f"--state: expected the folder of a market, got {state}")
+    settings = market_at(state)
     with spoken(), claim_state(state):  # a worker with the old ring would refuse every write until its restart
         number = rotate(settings, purpose)
         click.echo(f"{purpose}: key {number} is in force and in the log; back up the key ring and restart the workers")

@@ -10,7 +10,7 @@ from typing import Any
 import rich_click as click
 
 from app.errors import AppError
-from app.operations import settings_at, spoken
+from app.operations import market_at, spoken
 
 __all__ = ["audit", "coalition", "receipt", "report", "run", "verify", "verify_receipt", "witness"]
 
@@ -78,14 +78,13 @@ def run(state: Path, as_json: bool, html: Path | None) -> None:
     from tiers.errors import AuditError
 
     async def work() -> dict[str, Any]:
-        market = Market(settings_at(state))
+        market = Market(settings)
         try:
             return await asyncio.to_thread(audit_market, market, lambda text: click.echo(text, err=True))
         finally:
             await market.close()
 
-    if not state.is_dir():
-        raise click.ClickException(f"--state: expected the folder of a market, got {state}")
+    settings = market_at(state)
     with spoken():
         try:
             kept = asyncio.run(work())
@@ -262,8 +261,9 @@ def _kept(state: Path, name: str | None) -> dict[str, Any]:
     from app.store.database import open_engine
     from app.store.schema import audit_reports
 
+    settings = market_at(state)
     with spoken():
-        engine = open_engine(settings_at(state).database_url)
+        engine = open_engine(settings.database_url)
         try:
             with engine.connect() as connection:
                 newest = select(audit_reports.c.id).order_by(audit_reports.c.leaf_index.desc()).limit(1)

@@ -152,6 +152,7 @@ def document_of(report: AuditReport) -> dict[str, Document]:
         "not_replayable": dict(sorted(closed.items())),
         "notes": list(report.notes),
         "opened": report.opened,
+        "panels": report.panels,
         "pictures": msgspec.to_builtins(report.pictures),
         "replayed": report.replayed,
         "sales": report.sales,

@@ -20,7 +20,8 @@ def give_report(kept: dict[str, Any], *, as_json: bool, html: Path | None) -> No
     if as_json:
         click.echo(msgspec.json.encode(kept).decode())
         return
-    click.echo(f"{kept['verdict']}: {kept['leaves']} leaves, {kept['chains']} chains, {kept['sales']} sales")
+    panels = f", {kept['panels']} panels" if "panels" in kept else ""  # reports did not always count them
+    click.echo(f"{kept['verdict']}: {kept['leaves']} leaves, {kept['chains']} chains{panels}, {kept['sales']} sales")
     click.echo(f"{kept['opened']} answers opened, {kept['replayed']} of {kept['draws']} draws replayed bit for bit")
     for reason, count in kept["not_replayable"].items():
         click.echo(f"not replayable: {count} draw{'' if count == 1 else 's'}: {reason}")
@@ -34,7 +35,8 @@ def show_audit(made: AuditReport) -> None:
     """Print what verifying an export came to."""
     console = Console(highlight=False)
     colour = "red" if made.findings else "green"
-    console.print(f"[bold {colour}]{made.verdict}[/]: {made.leaves} leaves, {made.chains} chains, {made.sales} sales")
+    counted = f"{made.leaves} leaves, {made.chains} chains, {made.panels} panels, {made.sales} sales"
+    console.print(f"[bold {colour}]{made.verdict}[/]: {counted}")
     console.print(f"{made.opened} answers opened, {made.replayed} of {made.draws} draws replayed bit for bit")
     for closed in made.not_replayable[:20]:
         console.print(f"[dim]not replayable: chain {closed.chain[:12]}, law {closed.law[:12]}: {closed.reason}[/dim]")

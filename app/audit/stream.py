@@ -93,9 +93,14 @@ class LogAudit:
         }
 
     @property
+    def panels(self) -> int:
+        """Return how many panels, of either kind, the log opened so far."""
+        return len(self._panels.panels) + len(self._locations.panels)
+
+    @property
     def empty(self) -> bool:
         """Return whether no chain was planned so far and no panel opened: nothing to audit."""
-        return not (self.plans or self._panels.panels or self._locations.panels)
+        return not (self.plans or self.panels)
 
     def leaf(self, leaf: Leaf) -> None:
         """Take the next leaf of the log."""

@@ -33,15 +33,16 @@ FINDINGS_LIMIT = 10_000
 class AuditReport:
     """The outcome: `verdict` is "verified" only if something was checked and nothing was found.
 
-    Args:       chains: how many the log plans, drawn or not. notes: what a reader should know of a verdict that rests
-                on little. pictures: of the first chains, and of those with findings. dropped: findings beyond the
-                limit, which are counted and not listed.
+    Args:       chains: how many the log plans, drawn or not. panels: how many it opens, location panels too. sales: of
+                all. notes: what a reader should know of a verdict that rests on little. pictures: of the first chains,
+                and of those with findings. dropped: findings beyond the limit, which are counted and not listed.
     """
 
     verdict: str
     findings: tuple[Finding, ...]
     leaves: int
     chains: int
+    panels: int
     draws: int
     sales: int
     opened: int
@@ -134,6 +135,7 @@ class ExportAudit:
             findings=tuple(self._found),
             leaves=self._log.leaves,
             chains=len(self._log.plans),
+            panels=self._log.panels,
             draws=self._log.draws,
             sales=self._log.sales,
             opened=self._opened.opened,

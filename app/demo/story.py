@@ -251,8 +251,9 @@ def _audit(audit: dict[str, Any], public_key: str) -> Text:
     good = audit["verdict"] == "verified"
     text = Text.assemble((f"{audit['verdict']}: ", "bold green" if good else "bold red"))
     text.append(
-        f"{audit['leaves']} leaves, {audit['chains']} chains, {audit['sales']} sales; {audit['opened']} answers "
-        f"opened, {audit['replayed']} draws replayed bit for bit, {len(audit['not_replayable'])} not replayable "
+        f"{audit['leaves']} leaves, {audit['chains']} chains, {audit['panels']} panels, {audit['sales']} sales; "
+        f"{audit['opened']} answers opened, {audit['replayed']} draws replayed bit for bit, "
+        f"{len(audit['not_replayable'])} not replayable "
         f"(truth draws, or a parent that is not issued).\n"
     )
     for finding in audit["findings"]:

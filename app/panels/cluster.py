@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
-from app.errors import StoreUnavailableError
+from app.errors import InvalidRequestError, StoreUnavailableError
 from app.panels.plans.base import Plan
 from app.panels.rounds import RUN, Engine, private_file
 from app.panels.spark import Job
@@ -31,7 +32,12 @@ def on_cluster(folder: Path, command: str | None = None) -> Engine:
     Args:       folder: for the job (which holds the keys of the steps), the reports and the answers: nobody else may
                 read it, and it is removed at the end; where the job runs on other machines they must see it. command:
                 what runs the module; JOB REPORTS TARGET are appended. Without one it runs in this interpreter.
+    Raises:     InvalidRequestError: no command, and no pyspark here.
     """
+    if command is None and find_spec("pyspark") is None:
+        raise InvalidRequestError(
+            "engine: expected pyspark (pip install 'tiermarket[spark]') or a command by --with, got neither"
+        )
     return partial(_derived, folder, shlex.split(command or _SPARK))
 
 

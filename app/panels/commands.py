@@ -80,21 +80,20 @@ def derive(name: str, round_number: int, state: Path, engine: str, command: str 
     import asyncio
 
     from app.market import Market
-    from app.operations import settings_at, spoken
+    from app.operations import market_at, spoken
     from app.panels.acts import derive as derive_round
     from app.panels.cluster import on_cluster
     from app.panels.rounds import here
 
     async def work() -> bool:
-        market = Market(settings_at(state))
+        market = Market(settings)
         try:
             chosen = here if engine == "process" else on_cluster(market.settings.state / "cluster" / name, command)
             return await asyncio.to_thread(derive_round, market, name, round_number, chosen)
         finally:
             await market.close()
 
-    if not state.is_dir():
-        raise click.ClickException(f"--state: expected the folder of a market, got {state}")
+    settings = market_at(state)
     with spoken():
         closed = asyncio.run(work())
     click.echo(f"round {round_number} of {name}: {'closed' if closed else 'its files are as they were signed'}")

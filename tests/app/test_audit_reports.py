@@ -13,6 +13,7 @@ from sqlalchemy import delete, select, update
 
 from app.audit.page import report_page
 from app.audit.reports import audit_market, kept_report, signed_by
+from app.audit.verify import verify_export
 from app.cli import main
 from app.errors import ForkedLogError
 from app.jobs.schedule import audit_if_due
@@ -21,6 +22,7 @@ from app.log.journal import append, leaf_bodies, leaf_hashes
 from app.log.leaves import WithdrawalLeaf
 from app.log.merkle import inclusion_proof, leaf_hash
 from app.store.schema import audit_reports, draws, leaves
+from tests.app import locating, panelling
 from tests.conftest import PEOPLE, Fair
 from tiers.canonical import canonical_bytes
 from tiers.chain import answer_bytes
@@ -55,6 +57,7 @@ def test_an_audit_is_a_job_whose_report_is_kept_signed_and_logged(fair: Fair) ->
     kept = fair.client.get(f"/v1/audits/{brief['report']}", headers=auditor.headers).json()
     assert signed_by(kept, public_of(fair))
     assert not signed_by(kept | {"sales": 2}, public_of(fair))
+    assert kept["panels"] == 0
     assert (kept["chains"], kept["sales"], kept["draws"], kept["opened"], kept["replayed"]) == (2, 3, 8, 7, 5)
     wanted = f"/v1/log/leaves?start={brief['leaf_index']}&count=1"
     ((logged),) = fair.client.get(wanted, headers=auditor.headers).json()
@@ -459,3 +462,15 @@ def test_a_witness_says_whether_the_key_or_the_market_is_missing(
     assert "TIERMARKET_API_KEY: expected a live API key of the market, got status 401" in answering(401)
     assert "market: expected 200, got status 503" in answering(503)
     assert "market: expected one that answers at http://market.invalid, got none" in answering(None)
+
+
+def test_a_report_counts_panels_of_both_kinds_where_there_is_no_chain(fair: Fair) -> None:
+    panelling.opened(fair)
+    locating.opened(fair, "here")
+    kept = audit_market(fair.market, lambda _: None)
+    assert (kept["verdict"], kept["chains"], kept["panels"]) == ("verified", 0, 2)
+    assert "0 chains, 2 panels, 0 sales" in report_page(kept)
+    before = {name: value for name, value in kept.items() if name != "panels"}
+    assert "0 chains, 0 sales" in report_page(before), "reports did not always count them"
+    report = verify_export([b"nothing\n"], public_of(fair))
+    assert (report.verdict, report.panels, report.notes) == ("refuted", 0, ())
